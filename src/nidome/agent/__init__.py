@@ -1,0 +1,1 @@
+"""What runs on a host. Standard library only, Python 3.9 or newer."""

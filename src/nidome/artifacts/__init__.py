@@ -1,0 +1,1 @@
+"""What gets installed: the lock, the providers and the content-addressed cache."""

@@ -1,0 +1,83 @@
+"""Entry point: a table of commands, each in a module imported only when it is used.
+
+A command module has ``configure(parser)`` and ``run(args) -> int`` (the exit code).
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nidome import __version__
+from nidome.errors import NidomeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["COMMANDS", "Command", "main"]
+
+_INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command's name, the module that has it, and its line in ``--help``."""
+
+    name: str
+    module: str
+    summary: str
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command("artifacts", "nidome.cli.artifacts", "list, fetch, verify and bundle what gets installed"),
+    Command("machines", "nidome.cli.machines", "create and remove disposable systemd hosts"),
+)
+
+
+def _top_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="nidome",
+        description="Declare a Kubernetes cluster, converge to it, prove that the second run changed nothing.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="commands:\n" + "\n".join(f"  {c.name:<12}{c.summary}" for c in COMMANDS),
+        usage="nidome [--version] COMMAND ...",
+    )
+    parser.add_argument("--version", action="version", version=f"nidome {__version__}")
+    parser.add_argument("command", metavar="COMMAND", help="one of those below; COMMAND --help says more")
+    return parser
+
+
+def _dispatch(argv: Sequence[str]) -> int:
+    top = _top_parser()
+    args = top.parse_args(argv[:1])
+    command = next((c for c in COMMANDS if c.name == args.command), None)
+    if command is None:
+        top.error(f"no command '{args.command}'")
+    module = importlib.import_module(command.module)
+    parser = argparse.ArgumentParser(prog=f"nidome {command.name}", description=command.summary)
+    module.configure(parser)
+    return int(module.run(parser.parse_args(argv[1:])))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return 0 for success, 1 for an error, 2 for a plan with changes or bad usage."""
+    try:
+        return _dispatch(sys.argv[1:] if argv is None else list(argv))
+    except NidomeError as error:
+        print(error.render(), file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) went away: not an error of ours, and nothing more can be said to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

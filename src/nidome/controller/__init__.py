@@ -1,0 +1,1 @@
+"""The live part on control-plane hosts."""

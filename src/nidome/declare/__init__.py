@@ -1,0 +1,1 @@
+"""Read what people wrote, keeping where each value was written."""

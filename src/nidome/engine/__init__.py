@@ -1,0 +1,1 @@
+"""Observe, diff, plan, apply, observe again."""

@@ -1,0 +1,1 @@
+"""Lab engine, grader and contents."""

@@ -1,0 +1,1 @@
+"""Disposable hosts: real systemd machines in namespaces."""

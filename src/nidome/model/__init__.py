@@ -1,0 +1,1 @@
+"""The cluster and its hosts: frozen, typed, validated, whatever door declared them."""

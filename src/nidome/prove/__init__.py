@@ -1,0 +1,1 @@
+"""Run records and what can be proven from them."""

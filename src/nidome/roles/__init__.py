@@ -1,0 +1,1 @@
+"""What a host must have, as data."""
