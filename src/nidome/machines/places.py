@@ -1,0 +1,161 @@
+"""Directories, locks and atomic files of the disposable hosts.
+
+Locks are ``flock`` on the directories themselves: they need no lock file, so nothing is left when the last
+host goes, and the kernel drops them when a process is killed.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import stat
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nidome.errors import MachineError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = [
+    "cache_root",
+    "locked",
+    "machines_root",
+    "readable_errors",
+    "remove_empty",
+    "write_atomic",
+    "write_json",
+]
+
+_DEFAULT_ROOT = Path("/var/lib/nidome/machines")
+
+# What the operating system's error number means here: code, message, next step.
+_MEANINGS: Mapping[int, tuple[str, str, str]] = {
+    errno.ENOSPC: (
+        "disk-full",
+        "no space is left",
+        "free some space, or move the hosts: NIDOME_MACHINES_DIR=DIR",
+    ),
+    errno.EDQUOT: (
+        "disk-full",
+        "the quota is used up",
+        "free some space, or move the hosts: NIDOME_MACHINES_DIR=DIR",
+    ),
+    errno.EROFS: (
+        "directory-read-only",
+        "the file system is read-only",
+        "set NIDOME_MACHINES_DIR or NIDOME_CACHE_DIR",
+    ),
+    errno.EACCES: (
+        "directory-not-writable",
+        "writing is not permitted",
+        "run it as root: sudo nidome machines ...",
+    ),
+    errno.EPERM: (
+        "directory-not-writable",
+        "writing is not permitted",
+        "run it as root: sudo nidome machines ...",
+    ),
+    errno.ENOTDIR: ("directory-invalid", "a part of the path is not a directory", "set NIDOME_MACHINES_DIR"),
+}
+
+
+def machines_root() -> Path:
+    """Return the directory that holds the state of all hosts (``NIDOME_MACHINES_DIR`` moves it)."""
+    return Path(os.environ.get("NIDOME_MACHINES_DIR") or _DEFAULT_ROOT).absolute()
+
+
+def cache_root() -> Path:
+    """Return the cache directory: ``NIDOME_CACHE_DIR``, else ``nidome`` under the XDG cache directory."""
+    own = os.environ.get("NIDOME_CACHE_DIR")
+    if own:
+        return Path(own).absolute()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache").absolute() / "nidome"
+
+
+@contextmanager
+def readable_errors(place: Path) -> Iterator[None]:
+    """Turn the operating system's errors in the block into a MachineError that names the file."""
+    try:
+        yield
+    except OSError as error:
+        code, message, hint = _MEANINGS.get(
+            error.errno or 0,
+            ("machine-io-failed", error.strerror or str(error), "see the path named above"),
+        )
+        raise MachineError(code, message, where=str(error.filename or place), hint=hint) from error
+
+
+@contextmanager
+def locked(directory: Path, *, create: bool = False, wait: bool = True) -> Iterator[bool]:
+    """Hold the exclusive lock of ``directory``; yield False if it is held elsewhere and ``wait`` is off.
+
+    ``create`` makes the directory (root only) when it is missing, also when it is removed by the holder
+    one waits for. Without it a missing directory raises FileNotFoundError.
+    """
+    descriptor = _lock(directory, create=create, wait=wait)
+    try:
+        yield descriptor is not None
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _lock(directory: Path, *, create: bool, wait: bool) -> int | None:
+    while True:
+        if create:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            if create:
+                continue
+            raise
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        if _still_there(directory, descriptor):
+            return descriptor
+        os.close(descriptor)
+
+
+def _still_there(directory: Path, descriptor: int) -> bool:
+    """Whether the path still names what was opened (the holder before may have removed it)."""
+    try:
+        now = directory.stat()
+    except FileNotFoundError:
+        return False
+    then = os.fstat(descriptor)
+    return stat.S_ISDIR(now.st_mode) and (now.st_dev, now.st_ino) == (then.st_dev, then.st_ino)
+
+
+def write_atomic(path: Path, text: str, mode: int = 0o600) -> None:
+    """Write ``text`` so that readers and crashes see either the old file or the whole new one."""
+    temporary = path.with_name(f".{path.name}.new")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write ``value`` as JSON, atomically."""
+    write_atomic(path, json.dumps(value, indent=2, sort_keys=True) + "\n")
+
+
+def remove_empty(directory: Path) -> None:
+    """Remove ``directory`` if it is there and empty."""
+    with suppress(FileNotFoundError):
+        try:
+            directory.rmdir()
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EBUSY):
+                raise

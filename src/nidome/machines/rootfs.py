@@ -1,0 +1,160 @@
+"""The root file systems that hosts share, made once and cached."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nidome.errors import MachineError
+from nidome.machines.commands import run
+from nidome.machines.places import cache_root, locked, readable_errors
+from nidome.machines.recipe import FILES, Recipe, build_command
+from nidome.machines.sources import carried_apt_options, source_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nidome.machines.model import Progress
+
+__all__ = ["ensure", "recipe_for"]
+
+_APT = Path("/etc/apt")
+_BUILDING = ".building-"
+
+# What mmdebstrap says when a part of its work begins, in order.
+_PHASES = (
+    "running apt-get update",
+    "downloading packages",
+    "extracting archives",
+    "installing essential packages",
+    "installing remaining packages",
+    "cleaning package lists",
+)
+
+
+def recipe_for(release: str) -> Recipe:
+    """Return the recipe for ``release`` (``debian:12``) on this machine, with its own package sources."""
+    recipe = Recipe(release)
+    files = [_APT / "sources.list", *sorted((_APT / "sources.list.d").glob("*"))]
+    texts = [file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file()]
+    return Recipe(
+        release,
+        sources=tuple(source_lines(texts, recipe.codename)),
+        apt_options=tuple(carried_apt_options(run(["apt-config", "dump"]))),
+    )
+
+
+def ensure(release: str, progress: Progress | None = None) -> Path:
+    """Return the directory of a root file system of ``release``, made now if it isn't cached.
+
+    Raises MachineError ``rootfs-failed``, with the reason that mmdebstrap or apt gave.
+    """
+    recipe = recipe_for(release)
+    home = cache_root() / "rootfs"
+    ready = home / recipe.directory
+    if ready.is_dir():
+        return ready
+    with readable_errors(home):
+        home.mkdir(parents=True, exist_ok=True)
+        with locked(home):
+            if not ready.is_dir():
+                _build(recipe, home, progress)
+    return ready
+
+
+def _build(recipe: Recipe, home: Path, progress: Progress | None) -> None:
+    """Make ``recipe`` beside its final place, then move it there. The caller holds the lock of ``home``."""
+    for leftover in home.glob(f"{_BUILDING}*"):
+        shutil.rmtree(leftover)
+    temporary = home / f"{_BUILDING}{recipe.directory}"
+    try:
+        _debootstrap(recipe, temporary, progress)
+        _finish(recipe, temporary)
+        temporary.rename(home / recipe.directory)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _debootstrap(recipe: Recipe, target: Path, progress: Progress | None) -> None:
+    process = subprocess.Popen(
+        build_command(recipe, str(target)),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,  # Ctrl-C reaches us alone; the finally below ends the build
+    )
+    said: list[str] = []
+    try:
+        _write_sources(process, recipe)
+        said.extend(_follow(process, recipe, progress))
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+    if process.returncode:
+        raise _failed(recipe, said)
+
+
+def _write_sources(process: subprocess.Popen[str], recipe: Recipe) -> None:
+    stdin = process.stdin
+    if stdin is not None:
+        stdin.write("".join(f"{line}\n" for line in recipe.sources))
+        stdin.close()
+
+
+def _follow(process: subprocess.Popen[str], recipe: Recipe, progress: Progress | None) -> Iterator[str]:
+    """Yield the lines of the build, telling ``progress`` of each phase."""
+    what = f"root file system of {recipe.os}"
+    for line in process.stdout or ():
+        phase = next((i for i, words in enumerate(_PHASES) if words in line), None)
+        if phase is not None and progress is not None:
+            progress(f"{what}: {_PHASES[phase]}", phase, len(_PHASES))
+        yield line.rstrip()
+
+
+def _failed(recipe: Recipe, said: list[str]) -> MachineError:
+    text = "\n".join(said)
+    if "No space left on device" in text:
+        return MachineError(
+            "disk-full",
+            f"no space is left for the root file system of {recipe.os}",
+            where=str(cache_root()),
+            hint="free 500 MB, or move the cache: NIDOME_CACHE_DIR=DIR",
+        )
+    reasons = [line for line in said if line.startswith(("E:", "W: Failed", "Err:"))] or said[-1:]
+    return MachineError(
+        "rootfs-failed",
+        f"the root file system of {recipe.os} could not be made: {' '.join(reasons[:3])}",
+        where=", ".join(recipe.sources) or "mmdebstrap's own sources",
+        hint="apt-get update must work on this machine; then try again",
+    )
+
+
+def _finish(recipe: Recipe, root: Path) -> None:
+    """Turn a fresh Debian into the root file system that hosts share."""
+    for name in recipe.removed:
+        (root / name).unlink(missing_ok=True)
+    units = root / "etc/systemd/system"
+    for unit in recipe.masked:
+        _mask(units / unit)
+    # Kernel settings outside of the network namespace belong to the machine: a host's boot must not
+    # set them to Debian's defaults. What is declared in /etc/sysctl.d still applies.
+    for file in (root / "usr/lib/sysctl.d").glob("*.conf"):
+        _mask(root / "etc/sysctl.d" / file.name)
+    for name, (text, mode) in FILES.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        path.chmod(mode)
+    os.utime(root, (time.time(),) * 2)
+
+
+def _mask(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.symlink_to("/dev/null")

@@ -1,0 +1,211 @@
+"""Powering a host on and off: the process that keeps it, and the signals its PID 1 gets."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nidome.machines import cgroups
+from nidome.machines.model import BLOBS_IN_GUEST
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "Boot",
+    "Group",
+    "environment",
+    "group_of",
+    "nspawn_command",
+    "power_off",
+    "power_on",
+    "pull_the_plug",
+]
+
+_SCRIPT = Path(__file__).with_name("supervise.sh")
+_POWER_OFF = signal.SIGRTMIN + 4  # systemd's PID 1 takes it as "systemctl poweroff"
+_POLL_SECONDS = 0.02
+_KMSG = Path("/dev/kmsg")
+_SYSTEMD_BOOTED = Path("/run/systemd/system")
+
+
+@dataclass(frozen=True)
+class Boot:
+    """All that decides how a host is started.
+
+    ``directory`` is the host's own; ``label`` the name of its network ends; ``lower`` the shared root
+    file system; ``blobs`` the artifact cache to show inside, or None.
+    """
+
+    name: str
+    directory: Path
+    lower: Path
+    bridge: str
+    label: str
+    blobs: Path | None = None
+
+    @property
+    def upper(self) -> Path:
+        """Return the directory that holds what differs from the shared root file system."""
+        return self.directory / "upper"
+
+    @property
+    def var(self) -> Path:
+        """Return the host's /var: an ordinary directory, because overlay on overlay is refused."""
+        return self.directory / "var"
+
+
+@dataclass(frozen=True)
+class Group:
+    """A host's cgroup subtree; ``delegated`` where the machine's systemd makes it, as a unit.
+
+    The delegated way follows systemd's documentation (cgroup delegation) and was NOT tried: the
+    project had no machine with systemd as PID 1.
+    """
+
+    token: str
+    delegated: bool
+
+    @property
+    def unit(self) -> str:
+        """Return the name of the transient service that a delegated subtree belongs to."""
+        return f"nidome-{self.token}.service"
+
+    @property
+    def path(self) -> str:
+        """Return the subtree's path below the mount point of each hierarchy."""
+        return f"system.slice/{self.unit}" if self.delegated else f"nidome-{self.token}"
+
+    def directories(self) -> list[Path]:
+        """Return the subtree's directories that exist now."""
+        return cgroups.subtrees(self.path)
+
+
+def group_of(token: str) -> Group:
+    """Return the cgroup subtree for a host, made in the way that this machine asks for."""
+    return Group(token, delegated=_SYSTEMD_BOOTED.is_dir())
+
+
+def nspawn_command(boot: Boot) -> list[str]:
+    """Return the command that runs the host until it powers off."""
+    return [
+        "systemd-nspawn",
+        *("--quiet", "--settings=no", "--register=no", "--keep-unit"),
+        f"--directory={boot.directory / 'root'}",
+        f"--machine={boot.label}",
+        f"--hostname={boot.name}",
+        f"--network-bridge={boot.bridge}",
+        *("--capability=all", "--system-call-filter=@known"),
+        *("--resolv-conf=off", "--timezone=off", "--link-journal=no"),
+        *("--console=passive", "--kill-signal=SIGRTMIN+4"),
+        f"--bind={boot.var}:/var",
+        *([f"--bind={_KMSG}"] if _KMSG.exists() else []),
+        *([f"--bind-ro={boot.blobs}:{BLOBS_IN_GUEST}"] if boot.blobs else []),
+        "/usr/lib/nidome/init",
+    ]
+
+
+def environment(boot: Boot, keeper: list[Path], guest: list[Path], *, delegated: bool) -> dict[str, str]:
+    """Return what ``supervise.sh`` and nspawn read from their environment."""
+    return {
+        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "LANG": "C.UTF-8",
+        "NIDOME_KEEPER": " ".join(map(str, keeper)),
+        "NIDOME_GUEST": " ".join(map(str, guest)),
+        "NIDOME_DELEGATED": "yes" if delegated else "no",
+        "NIDOME_DISK": f"lowerdir={boot.lower},upperdir={boot.upper},workdir={boot.directory / 'work'}",
+        "NIDOME_ROOT": str(boot.directory / "root"),
+        "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "yes",  # kubelet and kube-proxy write kernel settings
+        "SYSTEMD_NSPAWN_TMPFS_TMP": "0",  # /tmp is on the disk, as on any Debian
+    }
+
+
+def power_on(boot: Boot, group: Group) -> None:
+    """Start the host's keeper, which outlives this process. Its output goes to ``console.log``."""
+    if group.delegated:
+        _power_on_delegated(boot, group)
+        return
+    keeper, guest = cgroups.make(group.path)
+    with (boot.directory / "console.log").open("ab") as log:
+        subprocess.Popen(
+            [str(_SCRIPT), *nspawn_command(boot)],
+            env=environment(boot, keeper, guest, delegated=False),
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def _power_on_delegated(boot: Boot, group: Group) -> None:
+    """Let the machine's systemd start the keeper. Not tried on a real machine, see :class:`Group`."""
+    guest = [Path("/sys/fs/cgroup") / group.path]
+    settings = environment(boot, [guest[0] / "keeper"], guest, delegated=True)
+    log = boot.directory / "console.log"
+    subprocess.run(
+        [
+            *("systemd-run", "--quiet", "--collect", f"--unit={group.unit}", "--slice=system.slice"),
+            *("--property=Delegate=yes", "--property=KillMode=mixed", "--property=TasksMax=infinity"),
+            f"--property=StandardOutput=append:{log}",
+            f"--property=StandardError=append:{log}",
+            *(f"--setenv={name}={value}" for name, value in settings.items()),
+            *(str(_SCRIPT), *nspawn_command(boot)),
+        ],
+        check=True,
+    )
+
+
+def power_off(group: Group, seconds: float) -> bool:
+    """Ask the host to power off; return whether it did within ``seconds``."""
+    deadline = time.monotonic() + seconds
+    asked: set[int] = set()
+    directories = group.directories()
+    while alive := cgroups.processes(directories):
+        for pid in alive - asked:
+            if _is_init(pid):  # it may have come up only after the first look, or anew after a reboot
+                asked.add(pid)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, _POWER_OFF)
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
+
+
+def _is_init(pid: int) -> bool:
+    """Whether the process is PID 1 of a namespace directly below ours, and is systemd by now.
+
+    Before systemd runs, its signal means nothing; PID 1 of a container in the host is two levels down.
+    """
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    fields = _status_fields(status)
+    return (
+        len(fields.get("NSpid", "").split()) == 2
+        and fields["NSpid"].split()[1] == "1"
+        and (  # noqa: PLR2004 - outer and inner id
+            fields.get("Name", "").startswith("systemd")
+        )
+    )
+
+
+def _status_fields(status: str) -> Mapping[str, str]:
+    pairs = (line.partition(":") for line in status.splitlines())
+    return {name: value.strip() for name, _, value in pairs}
+
+
+def pull_the_plug(group: Group, link: str) -> None:
+    """End the host at once and remove its cgroups and its network end, whatever is left of them."""
+    directories = group.directories()
+    cgroups.kill_all(directories)
+    cgroups.remove(directories)
+    subprocess.run(["ip", "link", "delete", link], capture_output=True, check=False)
