@@ -1,0 +1,229 @@
+"""The types a variable can have: what is expected, in words, and the reading of a written value.
+
+A kind's ``read`` returns plain values: bool, int, str, tuple of str, mapping of str to str. It raises
+DeclarationError with the place of the innermost value that is wrong. Patterns are compiled at their first
+use: most runs use few of them.
+"""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv4Address, IPv4Network
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from nidome.declare.yamlmarks import Node, fail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = [
+    "BOOL",
+    "CIDR",
+    "IP",
+    "PATH",
+    "Kind",
+    "choice",
+    "found",
+    "integer",
+    "list_of",
+    "map_of",
+    "templated",
+    "text",
+    "text_or_empty",
+]
+
+_TRUE = {"true", "yes", "on", "1", "y", "t"}
+_FALSE = {"false", "no", "off", "0", "n", "f"}
+_INTEGER = r"[-+]?[0-9]{1,18}"
+_PATH = r"(/[A-Za-z0-9_+@][A-Za-z0-9._+@-]*|/\.[A-Za-z0-9_+@-][A-Za-z0-9._+@-]*)+"
+_CONTROL = r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
+_SHOWN = 60
+
+
+class Kind(NamedTuple):
+    """A type: its name in the reference, what it expects, and how a written value becomes a typed one."""
+
+    name: str
+    expected: str
+    read: Callable[[Node, str], Any]
+
+
+def found(node: Node) -> str:
+    """Return a short description of a written value, for an error."""
+    value = node.value
+    if isinstance(value, dict | list):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return f"the number {str(value)[:_SHOWN]}"
+    if not isinstance(value, str):
+        return f"the date {value}"
+    shown = re.sub(_CONTROL, "?", value)
+    return f"the text '{shown[:_SHOWN]}…'" if len(shown) > _SHOWN else f"the text '{shown}'"
+
+
+def _wrong(node: Node, name: str, expected: str, hint: str = "") -> NoReturn:
+    if node.value is None and not hint:
+        hint = "remove the line to have the default"
+    fail("variable-type", f"{name}: expected {expected}, found {found(node)}", node.file, node.line, hint)
+
+
+def _read_bool(node: Node, name: str) -> bool:
+    if isinstance(node.value, bool):
+        return node.value
+    if node.untyped and node.value.lower() in _TRUE | _FALSE:
+        return node.value.lower() in _TRUE
+    _wrong(node, name, BOOL.expected)
+
+
+BOOL = Kind("bool", "true or false", _read_bool)
+
+
+def integer(low: int, high: int) -> Kind:
+    """Return the kind of the whole numbers from low to high."""
+    expected = f"a whole number from {low} to {high}"
+
+    def read(node: Node, name: str) -> int:
+        value = node.value
+        if node.untyped and re.fullmatch(_INTEGER, value):
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            _wrong(node, name, expected)
+        return value
+
+    return Kind("int", expected, read)
+
+
+def _text(node: Node, name: str, expected: str) -> str:
+    if isinstance(node.value, str) and not re.search(_CONTROL, node.value):
+        return node.value
+    quote = "put it in quotes" if isinstance(node.value, int | float) else ""
+    _wrong(node, name, expected, quote)
+
+
+def text(expected: str, pattern: str, name: str = "str") -> Kind:
+    """Return the kind of the texts that a pattern matches in full."""
+
+    def read(node: Node, variable: str) -> str:
+        value = _text(node, variable, expected)
+        if not re.fullmatch(pattern, value):
+            _wrong(node, variable, expected)
+        return value
+
+    return Kind(name, expected, read)
+
+
+def text_or_empty(expected: str, pattern: str) -> Kind:
+    """Return the kind of the empty text and of those that a pattern matches."""
+    return text(f"{expected}, or ''", f"(?:{pattern})?")
+
+
+def choice(*supported: str) -> Kind:
+    """Return the kind of a few words; another word is an unsupported choice."""
+    words = ", ".join(supported)
+    expected = f"one of {words}" if len(supported) > 1 else words
+
+    def read(node: Node, name: str) -> str:
+        value = _text(node, name, expected)
+        if value not in supported:
+            message = f"{name}: '{value[:_SHOWN]}' is not supported, supported: {words}"
+            fail(
+                "variable-choice",
+                message,
+                node.file,
+                node.line,
+                f"set {name} to {supported[0]}, or remove it",
+            )
+        return value
+
+    return Kind("choice", expected, read)
+
+
+def _read_cidr(node: Node, name: str) -> str:
+    value = _text(node, name, CIDR.expected)
+    try:
+        network = IPv4Network(value, strict=False)
+    except ValueError:
+        _wrong(node, name, CIDR.expected)
+    if "/" not in value or value.split("/")[0] != str(network.network_address):
+        _wrong(node, name, CIDR.expected, f"write {network}")
+    return str(network)
+
+
+CIDR = Kind("cidr", "an IPv4 network such as 10.233.0.0/18", _read_cidr)
+
+
+def _read_ip(node: Node, name: str) -> str:
+    try:
+        return str(IPv4Address(_text(node, name, IP.expected)))
+    except ValueError:
+        _wrong(node, name, IP.expected)
+
+
+IP = Kind("ip", "an IPv4 address", _read_ip)
+
+
+def _read_path(node: Node, name: str) -> str:
+    value = _text(node, name, PATH.expected)
+    if value != "/" and value.endswith("/"):
+        value = value[:-1]
+    if not re.fullmatch(_PATH, value) or "/../" in f"{value}/":
+        _wrong(node, name, PATH.expected)
+    return value
+
+
+PATH = Kind("path", "an absolute path without spaces", _read_path)
+
+
+def list_of(kind: Kind, plural: str) -> Kind:
+    """Return the kind of a list whose items have one kind."""
+    expected = f"a list of {plural}"
+
+    def read(node: Node, name: str) -> tuple[Any, ...]:
+        if not isinstance(node.value, list):
+            _wrong(node, name, expected)
+        return tuple(kind.read(item, f"{name}[{number}]") for number, item in enumerate(node.items))
+
+    return Kind(f"list[{kind.name}]", expected, read)
+
+
+def map_of(keys: str, values: str, expected: str) -> Kind:
+    """Return the kind of a mapping from text to text; numbers, true and false are taken as text."""
+
+    def read(node: Node, name: str) -> dict[str, str]:
+        if not isinstance(node.value, dict):
+            _wrong(node, name, expected)
+        result = {}
+        for key, field in node.fields.items():
+            if not isinstance(key, str) or not re.fullmatch(keys, key):
+                _wrong(Node(key, node.file, field.line), f"a key of {name}", expected)
+            result[key] = _scalar(field.node, f"{name}.{key}", values)
+        return result
+
+    return Kind("dict[str, str]", expected, read)
+
+
+def _scalar(node: Node, name: str, pattern: str) -> str:
+    value = node.value
+    if isinstance(value, bool):
+        value = "true" if value else "false"
+    elif isinstance(value, int | float):
+        value = str(value)
+    if not isinstance(value, str) or re.search(_CONTROL, value) or not re.fullmatch(pattern, value):
+        _wrong(node, name, "a short text or number")
+    return value
+
+
+def templated(nodes: Iterable[Node]) -> Node | None:
+    """Return the first text that holds a Jinja2 expression, however deep it stands."""
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node.value, str) and ("{{" in node.value or "{%" in node.value):
+            return node
+        waiting.extend(node.items)
+        waiting.extend(field.node for field in node.fields.values())
+    return None

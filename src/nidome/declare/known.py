@@ -1,0 +1,269 @@
+"""Variables that kubespray has and Nidome does not use: what leaving each out means.
+
+``silent`` lists the values at which the two agree, so that nothing needs to be said.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["KNOWN", "Known", "known"]
+
+
+class Known(NamedTuple):
+    """A variable of kubespray's that is not used; ``effect`` is what that means."""
+
+    effect: str
+    silent: tuple[Any, ...] = ()
+
+
+_ADDON = Known("the addon is not installed", (False,))
+_BALANCER = Known("no load balancer is set up; clients use the control-plane host's own address")
+_CLOUD = Known("no cloud provider is set up", ("", False))
+_CRI = Known("containerd is the only container runtime")
+_DNS = Known("CoreDNS serves pods directly, without a cache on each node")
+_IPV6 = Known("the cluster is IPv4 only", (False,))
+_LOGIN = Known("ssh's own configuration and keys decide how to log in")
+_OIDC = Known("no OpenID Connect provider is set up", (False,))
+_PROXY = Known("no proxy is set on the hosts", ("",))
+_RESERVED = Known("the kubelet reserves nothing", (False,))
+_WEBHOOK = Known("the API server asks no webhook", (False,))
+_MIRROR = Known("artifacts come from Nidome's own providers (nidome artifacts)")
+_AUDIT = Known("the API server writes no audit log", (False,))
+_DOCKER = Known("Docker is not used")
+_OS = Known("the operating system's package sources are left as they are")
+_PACKAGED = Known("this part of the addon is not installed")
+
+KNOWN: Mapping[str, Known] = {
+    # Connections
+    "ansible_password": _LOGIN,
+    "ansible_ssh_pass": _LOGIN,
+    "ansible_ssh_user": Known("ansible_user is the name that is read"),
+    "ansible_ssh_host": Known("ansible_host is the name that is read"),
+    "ansible_ssh_port": Known("ansible_port is the name that is read"),
+    "ansible_private_key_file": Known("ansible_ssh_private_key_file is the name that is read"),
+    "ansible_ssh_extra_args": Known("ansible_ssh_common_args is the name that is read"),
+    "ansible_become_user": Known("components are set up as root", ("root",)),
+    "ansible_become_method": Known("sudo is the only way to become root", ("sudo",)),
+    "ansible_become_password": Known("sudo must not ask for a password"),
+    "ansible_become_pass": Known("sudo must not ask for a password"),
+    "ansible_shell_type": Known("a POSIX shell is used", ("sh",)),
+    "etcd_member_name": Known("an etcd member has its host's name"),
+    # all.yml
+    "loadbalancer_apiserver": _BALANCER,
+    "apiserver_loadbalancer_domain_name": _BALANCER,
+    "loadbalancer_apiserver_localhost": _BALANCER,
+    "loadbalancer_apiserver_type": _BALANCER,
+    "loadbalancer_apiserver_port": Known(_BALANCER.effect, (6443,)),
+    "loadbalancer_apiserver_healthcheck_port": Known(_BALANCER.effect, (8081,)),
+    "disable_host_nameservers": Known(
+        "CoreDNS asks upstream_dns_servers, else the host's resolver", (False,)
+    ),
+    "cloud_provider": _CLOUD,
+    "external_cloud_provider": _CLOUD,
+    "http_proxy": _PROXY,
+    "https_proxy": _PROXY,
+    "https_proxy_cert_file": _PROXY,
+    "no_proxy": _PROXY,
+    "additional_no_proxy": _PROXY,
+    "no_proxy_exclude_workers": Known(_PROXY.effect, (False,)),
+    "skip_http_proxy_on_os_packages": Known(_PROXY.effect, (False,)),
+    "download_validate_certs": Known("downloads are always verified", (True,)),
+    "cert_management": Known("certificates are made by Nidome's own CA", ("script",)),
+    "ignore_assert_errors": Known("a check is ignored by its name, with ignore_preflight_errors", (False,)),
+    "kubeadm_ignore_preflight_errors": Known("kubeadm is not used; see ignore_preflight_errors", ([],)),
+    "kube_read_only_port": Known("the kubelet has no read-only port", (0,)),
+    "deploy_container_engine": Known("containerd is always set up", (True,)),
+    "download_container": Known("images come from Nidome's own providers", (True,)),
+    "download_run_once": Known("artifacts are fetched once, on the machine that nidome runs on"),
+    "download_localhost": Known("artifacts are fetched once, on the machine that nidome runs on"),
+    "download_force_cache": Known("the cache is always used"),
+    "kube_webhook_token_auth": _WEBHOOK,
+    "kube_webhook_token_auth_url": _WEBHOOK,
+    "kube_webhook_token_auth_url_skip_tls_verify": _WEBHOOK,
+    "kube_webhook_token_auth_ca_data": _WEBHOOK,
+    "kube_webhook_authorization": _WEBHOOK,
+    "kube_webhook_authorization_url": _WEBHOOK,
+    "kube_webhook_authorization_url_skip_tls_verify": _WEBHOOK,
+    "ntp_enabled": Known("the hosts' clocks are left as they are", (False,)),
+    "ntp_manage_config": Known("the hosts' clocks are left as they are", (False,)),
+    "ntp_servers": Known("the hosts' clocks are left as they are"),
+    "unsafe_show_logs": Known("secrets are never shown", (False,)),
+    "allow_unsupported_distribution_setup": Known("the preflight checks decide", (False,)),
+    "ping_access_ip": Known("hosts do not ping each other beforehand"),
+    "sysctl_file_path": Known("kernel settings are in a file of Nidome's own"),
+    "sysctl_ignore_unknown_keys": Known("an unknown kernel setting is an error", (False,)),
+    "coreos_auto_upgrade": Known("the operating system's updates are left as they are"),
+    "override_system_hostname": Known("the host's name is left as it is", (False,)),
+    "populate_inventory_to_hosts_file": Known("/etc/hosts is left as it is", (False,)),
+    # containerd.yml
+    "containerd_additional_runtimes": Known("runc is the only runtime", ([],)),
+    "containerd_runc_runtime": Known("runc is set up by Nidome"),
+    "containerd_registries_mirrors": Known("containerd asks registries directly", ([],)),
+    "containerd_registry_auth": Known("containerd has no credentials for registries", ([],)),
+    "containerd_extra_args": Known("nothing is added to containerd's configuration", ("",)),
+    "containerd_grpc_max_recv_message_size": Known("containerd's own limit holds", (16777216,)),
+    "containerd_grpc_max_send_message_size": Known("containerd's own limit holds", (16777216,)),
+    "containerd_debug_address": Known("containerd has no debug socket", ("",)),
+    "containerd_debug_format": Known("containerd's own log format is used", ("",)),
+    "containerd_debug_uid": Known("containerd has no debug socket", (0,)),
+    "containerd_debug_gid": Known("containerd has no debug socket", (0,)),
+    "containerd_metrics_grpc_histogram": Known("containerd makes no histograms of its calls", (False,)),
+    "container_manager": Known(_CRI.effect, ("containerd",)),
+    # k8s-cluster.yml
+    "kube_script_dir": Known("there are no scripts to be put anywhere"),
+    "kube_manifest_dir": Known("components are systemd services, not static pods"),
+    "kube_token_dir": Known("there are no token files"),
+    "local_release_dir": Known("artifacts are kept in Nidome's cache"),
+    "retry_stagger": Known("Nidome's own times between two tries are used", (5,)),
+    "kube_owner": Known("files belong to root"),
+    "kube_cert_group": Known("files belong to root"),
+    "credentials_dir": Known("no credentials are kept beside the inventory"),
+    "kube_oidc_auth": _OIDC,
+    "kube_token_auth": Known("the API server reads no token file", (False,)),
+    "kube_apiserver_use_authentication_config_file": Known("no authentication file is used", (False,)),
+    "kube_network_plugin_multus": Known("a pod has one network", (False,)),
+    "kube_service_addresses_ipv6": Known(_IPV6.effect),
+    "kube_pods_subnet_ipv6": Known(_IPV6.effect),
+    "kube_network_node_prefix_ipv6": Known(_IPV6.effect),
+    "ipv4_stack": Known(_IPV6.effect, (True,)),
+    "ipv6_stack": _IPV6,
+    "enable_dual_stack_networks": _IPV6,
+    "kube_apiserver_ip": Known("the API's Service has the first address of kube_service_addresses"),
+    "kube_proxy_strict_arp": Known("it concerns ipvs only", (False,)),
+    "kube_proxy_nodeport_addresses": Known("kube-proxy serves node ports on every address", ([],)),
+    "kube_override_hostname": Known("a node has its host's inventory name"),
+    "kube_encrypt_secret_data": Known("Secrets are stored without encryption", (False,)),
+    "kube_encryption_algorithm": Known("Secrets are stored without encryption"),
+    "kubelet_shutdown_grace_period": Known("the kubelet's own default holds"),
+    "kubelet_shutdown_grace_period_critical_pods": Known("the kubelet's own default holds"),
+    "dns_timeout": Known("the resolver's own default holds", (2,)),
+    "dns_attempts": Known("the resolver's own default holds", (2,)),
+    "searchdomains": Known("pods have the cluster's search domains only", ([],)),
+    "remove_default_searchdomains": Known("pods have the cluster's search domains", (False,)),
+    "dns_mode": Known("CoreDNS is set up", ("coredns",)),
+    "manual_dns_server": Known("CoreDNS is set up"),
+    "dns_domain": Known("cluster_name is the cluster's DNS domain"),
+    "dns_replicas": Known("dns_min_replicas is the number of replicas"),
+    "coredns_replicas": Known("dns_min_replicas is the number of replicas"),
+    "enable_nodelocaldns": Known(_DNS.effect, (False,)),
+    "enable_nodelocaldns_secondary": Known(_DNS.effect, (False,)),
+    "enable_coredns_k8s_external": Known("CoreDNS serves the cluster's domain only", (False,)),
+    "coredns_k8s_external_zone": Known("CoreDNS serves the cluster's domain only"),
+    "enable_coredns_k8s_endpoint_pod_names": Known("endpoints have no names of their pods", (False,)),
+    "dns_upstream_forward_extra_opts": Known("CoreDNS' own defaults hold", ({},)),
+    "coredns_kubernetes_extra_opts": Known("CoreDNS' own defaults hold", ([],)),
+    "coredns_kubernetes_extra_domains": Known("CoreDNS serves the cluster's domain only", ("",)),
+    "resolvconf_mode": Known("the hosts' resolv.conf is left as it is", ("none",)),
+    "deploy_netchecker": _ADDON,
+    "skydns_server": Known("CoreDNS has the third address of kube_service_addresses"),
+    "skydns_server_secondary": Known("CoreDNS has one address"),
+    "kata_containers_enabled": Known("runc is the only runtime", (False,)),
+    "kubeadm_certificate_key": Known("kubeadm is not used"),
+    "kubeadm_patches": Known("kubeadm is not used", ([],)),
+    "kubeadm_patches_dir": Known("kubeadm is not used"),
+    "k8s_image_pull_policy": Known("images are imported before they are needed", ("IfNotPresent",)),
+    "kubernetes_audit": _AUDIT,
+    "kubernetes_audit_webhook": _AUDIT,
+    "kubelet_config_dir": Known("the kubelet has one configuration file"),
+    "default_kubelet_config_dir": Known("the kubelet has one configuration file"),
+    "kubeconfig_localhost": Known("nidome kubeconfig prints it at any time", (False,)),
+    "kubeconfig_localhost_ansible_host": Known("nidome kubeconfig prints it at any time", (False,)),
+    "kubectl_localhost": Known("nidome kubectl is there without it", (False,)),
+    "kubelet_enforce_node_allocatable": Known("the kubelet's own default holds", ("pods",)),
+    "kubelet_runtime_cgroups": Known("Nidome chooses the cgroups"),
+    "kubelet_kubelet_cgroups": Known("Nidome chooses the cgroups"),
+    "kubelet_runtime_cgroups_cgroupfs": Known("Nidome chooses the cgroups"),
+    "kubelet_kubelet_cgroups_cgroupfs": Known("Nidome chooses the cgroups"),
+    "kubelet_cgroup_driver": Known("Nidome finds the driver out on the host"),
+    "kubelet_flexvolumes_plugins_dir": Known("FlexVolumes are not supported"),
+    "kubelet_fail_swap_on": Known("the preflight checks decide about swap"),
+    "kube_reserved": _RESERVED,
+    "system_reserved": _RESERVED,
+    "volume_cross_zone_attachment": Known("no cloud provider is set up", (False,)),
+    "persistent_volumes_enabled": Known("no cloud provider is set up", (False,)),
+    "tls_min_version": Known("the components' own choice holds", ("",)),
+    "tls_cipher_suites": Known("the components' own choice holds", ({}, [])),
+    "auto_renew_certificates": Known("certificates are renewed by an apply", (False,)),
+    "auto_renew_certificates_systemd_calendar": Known("certificates are renewed by an apply"),
+    "remove_anonymous_access": Known("no anonymous access is granted", (False, True)),
+    # addons.yml
+    "registry_enabled": _ADDON,
+    "metrics_server_enabled": _ADDON,
+    "local_path_provisioner_enabled": _ADDON,
+    "local_volume_provisioner_enabled": _ADDON,
+    "csi_snapshot_controller_enabled": _ADDON,
+    "snapshot_controller_namespace": _PACKAGED,
+    "gateway_api_enabled": _ADDON,
+    "ingress_alb_enabled": _ADDON,
+    "cert_manager_enabled": _ADDON,
+    "metallb_enabled": _ADDON,
+    "metallb_speaker_enabled": _ADDON,
+    "metallb_namespace": Known(_ADDON.effect, ("metallb-system",)),
+    "argocd_enabled": _ADDON,
+    "kube_vip_enabled": _ADDON,
+    "node_feature_discovery_enabled": _ADDON,
+    "storage_classes": Known("no storage class is made"),
+    # Networks
+    "nat_outgoing": Known("pods' traffic to the outside is always translated", (True,)),
+    "nat_outgoing_ipv6": Known(_IPV6.effect),
+    "peer_with_router": Known("there is no BGP", (False,)),
+    "global_as_num": Known("there is no BGP"),
+    "macvlan_interface": Known("the bridge plugin is the only network"),
+    "enable_nat_default_gateway": Known("the bridge plugin is the only network"),
+    # offline.yml
+    "registry_host": _MIRROR,
+    "files_repo": _MIRROR,
+    "github_url": _MIRROR,
+    "dl_k8s_io_url": _MIRROR,
+    "storage_googleapis_url": _MIRROR,
+    "get_helm_url": _MIRROR,
+    "crio_download_base": _MIRROR,
+    "crio_download_crio": _MIRROR,
+    "yum_repo": _OS,
+    "debian_repo": _OS,
+    "ubuntu_repo": _OS,
+    "rhel_enable_repos": _OS,
+}
+
+_PREFIXES: Mapping[Known, tuple[str, ...]] = {
+    Known("the bridge plugin is the only network"): (
+        "calico_", "cilium_", "custom_cni_", "flannel_", "kube_ovn_", "kube_router_", "typha_",
+    ),
+    _CLOUD: (
+        "aws_", "azure_", "cinder_", "external_", "gcp_", "oci_", "openstack_", "upcloud_", "vsphere_",
+    ),
+    _PACKAGED: (
+        "alb_ingress_", "argocd_", "cert_manager_", "kube_vip_", "local_path_provisioner_",
+        "local_volume_provisioner_", "metallb_", "metrics_server_", "node_feature_discovery_", "registry_",
+    ),
+    _RESERVED: (
+        "kube_reserved_", "kube_cpu_reserved", "kube_memory_reserved", "kube_pid_reserved",
+        "kube_ephemeral_storage_reserved", "system_reserved_", "system_cpu_reserved",
+        "system_memory_reserved",
+        "system_pid_reserved", "system_ephemeral_storage_reserved",
+    ),
+    _OIDC: ("kube_oidc_", "kube_apiserver_authentication_config_"),
+    _DNS: ("nodelocaldns_",),
+    _AUDIT: ("audit_",),
+    _DOCKER: ("docker_",),
+    _CRI: ("crio_",),
+    Known("no GPU driver is installed", (False,)): ("nvidia_",),
+    Known("the host's subscription is left as it is"): ("rh_subscription_",),
+}  # fmt: skip
+_SUFFIXES: Mapping[Known, tuple[str, ...]] = {
+    _MIRROR: ("_image_repo", "_image_tag", "_download_url"),
+    _OS: ("_repo_base_url", "_repo_gpgkey", "_repo_repokey"),
+}
+
+
+def known(name: str) -> Known | None:
+    """Return what leaving a variable of kubespray's out means, None for a name that it does not have."""
+    exact = KNOWN.get(name)
+    if exact is not None:
+        return exact
+    by_suffix = next((entry for entry, ends in _SUFFIXES.items() if name.endswith(ends)), None)
+    return by_suffix or next((entry for entry, begins in _PREFIXES.items() if name.startswith(begins)), None)

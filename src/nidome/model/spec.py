@@ -1,0 +1,220 @@
+"""The cluster that is wanted: frozen, typed, each value with where it came from.
+
+Fields carry the names of kubespray's variables, the vocabulary that both doors share; a host's connection
+details have names of their own, with the variable's name in the field's metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from ipaddress import IPv4Network
+from typing import Any
+
+from nidome.provenance import Origin, Sourced
+
+__all__ = ["ClusterSpec", "HostSpec", "because"]
+
+_DNS_ADDRESS = 3  # of the service network, as in kubespray; the first is the API's own Service
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class HostSpec:
+    """One host; ``groups`` are those of the inventory that it is in, ``all`` left out.
+
+    None means that ssh (user, port, key) or the host (python) decides.
+    """
+
+    name: str
+    groups: tuple[str, ...]
+    origin: Origin
+    address: Sourced[str] = field(metadata={"declared_as": "ansible_host"})
+    connection: Sourced[str] = field(metadata={"declared_as": "ansible_connection"})
+    user: Sourced[str | None] = field(metadata={"declared_as": "ansible_user"})
+    port: Sourced[int | None] = field(metadata={"declared_as": "ansible_port"})
+    private_key_file: Sourced[str | None] = field(metadata={"declared_as": "ansible_ssh_private_key_file"})
+    ssh_common_args: Sourced[str] = field(metadata={"declared_as": "ansible_ssh_common_args"})
+    become: Sourced[bool] = field(metadata={"declared_as": "ansible_become"})
+    python: Sourced[str | None] = field(metadata={"declared_as": "ansible_python_interpreter"})
+    ip: Sourced[str]
+    access_ip: Sourced[str]
+    node_labels: Sourced[Mapping[str, str]]
+    node_taints: Sourced[tuple[str, ...]]
+
+    @property
+    def is_control_plane(self) -> bool:
+        """Return whether the API server runs here."""
+        return "kube_control_plane" in self.groups
+
+    @property
+    def is_node(self) -> bool:
+        """Return whether workloads may run here."""
+        return "kube_node" in self.groups
+
+    @property
+    def is_etcd(self) -> bool:
+        """Return whether a member of etcd runs here."""
+        return "etcd" in self.groups
+
+    def values(self) -> dict[str, Any]:
+        """Return every declared value by field name, without origins."""
+        return dict(_values(self))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ClusterSpec:
+    """The whole cluster: settings, and hosts in the inventory's order. ``source`` is the inventory's path."""
+
+    source: str
+    hosts: tuple[HostSpec, ...]
+
+    bin_dir: Sourced[str]
+    kube_config_dir: Sourced[str]
+    kube_cert_dir: Sourced[str]
+
+    kube_version: Sourced[str]
+    cluster_name: Sourced[str]
+    kube_log_level: Sourced[int]
+    event_ttl_duration: Sourced[str]
+
+    kube_service_addresses: Sourced[str]
+    kube_pods_subnet: Sourced[str]
+    kube_network_node_prefix: Sourced[int]
+    kube_network_plugin: Sourced[str]
+    kube_proxy_mode: Sourced[str]
+
+    kube_apiserver_port: Sourced[int]
+    kube_api_anonymous_auth: Sourced[bool]
+    supplementary_addresses_in_ssl_keys: Sourced[tuple[str, ...]]
+    kube_kubeadm_apiserver_extra_args: Sourced[Mapping[str, str]]
+    kube_kubeadm_controller_extra_args: Sourced[Mapping[str, str]]
+    kube_kubeadm_scheduler_extra_args: Sourced[Mapping[str, str]]
+
+    kubelet_max_pods: Sourced[int]
+    kubelet_rotate_certificates: Sourced[bool]
+    kubelet_rotate_server_certificates: Sourced[bool]
+    kubelet_custom_flags: Sourced[tuple[str, ...]]
+    eviction_hard: Sourced[Mapping[str, str]]
+
+    ndots: Sourced[int]
+    dns_min_replicas: Sourced[int]
+    upstream_dns_servers: Sourced[tuple[str, ...]]
+
+    etcd_deployment_type: Sourced[str]
+    etcd_data_dir: Sourced[str]
+    kine_data_dir: Sourced[str]
+
+    containerd_storage_dir: Sourced[str]
+    containerd_state_dir: Sourced[str]
+    containerd_oom_score: Sourced[int]
+    containerd_default_runtime: Sourced[str]
+    containerd_snapshotter: Sourced[str]
+    containerd_debug_level: Sourced[str]
+    containerd_metrics_address: Sourced[str]
+    containerd_max_container_log_line_size: Sourced[int]
+
+    helm_enabled: Sourced[bool]
+
+    ignore_preflight_errors: Sourced[tuple[str, ...]]
+    nidome_certificate_days: Sourced[int]
+    nidome_ca_days: Sourced[int]
+
+    @property
+    def control_plane(self) -> tuple[HostSpec, ...]:
+        """Return the hosts that run the API server."""
+        return tuple(host for host in self.hosts if host.is_control_plane)
+
+    @property
+    def nodes(self) -> tuple[HostSpec, ...]:
+        """Return the hosts that run workloads."""
+        return tuple(host for host in self.hosts if host.is_node)
+
+    @property
+    def etcd(self) -> tuple[HostSpec, ...]:
+        """Return the members of etcd; none where kine is the store."""
+        return tuple(host for host in self.hosts if host.is_etcd) if self.uses_etcd else ()
+
+    @property
+    def uses_etcd(self) -> bool:
+        """Return whether the store is etcd; kine otherwise."""
+        return self.etcd_deployment_type.value == "host"
+
+    @property
+    def service_network(self) -> IPv4Network:
+        """Return the network of the Services' addresses."""
+        return IPv4Network(self.kube_service_addresses.value)
+
+    @property
+    def pod_network(self) -> IPv4Network:
+        """Return the network of the pods' addresses."""
+        return IPv4Network(self.kube_pods_subnet.value)
+
+    @property
+    def api_service_ip(self) -> str:
+        """Return the ClusterIP of the ``kubernetes`` Service: the first address of the service network."""
+        return str(self.service_network.network_address + 1)
+
+    @property
+    def dns_service_ip(self) -> str:
+        """Return the ClusterIP of the DNS Service: the third address of the service network (kubespray)."""
+        return str(self.service_network.network_address + _DNS_ADDRESS)
+
+    def host(self, name: str) -> HostSpec:
+        """Return a host by its name; KeyError where there is none."""
+        for host in self.hosts:
+            if host.name == name:
+                return host
+        raise KeyError(name)
+
+    def values(self) -> dict[str, Any]:
+        """Return every declared value of the cluster by field name, without origins and hosts."""
+        return dict(_values(self))
+
+    @property
+    def digest(self) -> str:
+        """Return a sha256 over all names and values: equal where two declarations say the same."""
+        import hashlib  # noqa: PLC0415 - a no-op run may not need it
+        import json  # noqa: PLC0415 - as above
+
+        hosts = [{"name": host.name, "groups": host.groups, **host.values()} for host in self.hosts]
+        text = json.dumps({"cluster": self.values(), "hosts": hosts}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _values(spec: ClusterSpec | HostSpec) -> Iterator[tuple[str, Any]]:
+    for each in fields(spec):
+        value = getattr(spec, each.name)
+        if isinstance(value, Sourced):
+            yield each.name, value.value
+
+
+def because(spec: ClusterSpec | HostSpec, *names: str) -> tuple[str, ...]:
+    """Return ``name = value (file:line, layer)`` for each field, under the name it is declared by.
+
+    KeyError for a name that is not a declared field, so that no change can cite what does not exist.
+    """
+    declared = {each.name: each for each in fields(spec)}
+    lines = []
+    for name in names:
+        sourced = getattr(spec, declared[name].name)
+        if not isinstance(sourced, Sourced):
+            raise KeyError(name)
+        shown = declared[name].metadata.get("declared_as", name)
+        lines.append(f"{shown} = {_text(sourced.value)} ({_place(sourced.origin)})")
+    return tuple(lines)
+
+
+def _place(origin: Origin) -> str:
+    return f"{origin}, {origin.layer}" if origin.file else origin.layer
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None:
+        return "unset"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {item}" for key, item in value.items()) + "}"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(str, value)) + "]"
+    return str(value) if value != "" else "''"
