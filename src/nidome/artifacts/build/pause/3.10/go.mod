@@ -1,0 +1,3 @@
+module nidome.build/pause
+
+go 1.26.0
