@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from nidome import machines
 from nidome.errors import MachineError, NidomeError, UsageError
+from nidome.progress import Progress
 
 if TYPE_CHECKING:
     import argparse
@@ -54,13 +55,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _create(args: argparse.Namespace) -> int:
-    for machine in machines.create_many(args.names, os=args.os, blobs=args.blobs, progress=_progress):
+    for machine in machines.create_many(args.names, os=args.os, blobs=args.blobs, progress=Progress()):
         print(f"{machine.name}  {machine.os}  {machine.address}")
     return 0
-
-
-def _progress(what: str, done: int, total: int) -> None:
-    print(f"[{done + 1}/{total}] {what}", file=sys.stderr, flush=True)
 
 
 def _list(args: argparse.Namespace) -> int:
@@ -110,7 +107,7 @@ def _rm(args: argparse.Namespace) -> int:
             where="nidome machines rm",
             hint="nidome machines rm NAME..., or nidome machines rm --all",
         )
-    return _each(machines.all_names() if args.all else args.names, machines.remove)
+    return _each(machines.names() if args.all else args.names, machines.remove)
 
 
 def _check(_: argparse.Namespace) -> int:

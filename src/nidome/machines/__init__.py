@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from nidome.machines.lifecycle import all_names, create, create_many, get, listing, remove, start, stop
-from nidome.machines.model import BLOBS_IN_GUEST, DEFAULT_OS, RELEASES, Machine, Progress
+from nidome.machines.lifecycle import create, create_many, get, listing, start, stop
+from nidome.machines.model import BLOBS_IN_GUEST, DEFAULT_OS, RELEASES, Machine
 from nidome.machines.reach import ssh_arguments
+from nidome.machines.removal import names, remove
 from nidome.machines.requirements import Missing, missing, require
 
 __all__ = [
@@ -13,13 +14,12 @@ __all__ = [
     "RELEASES",
     "Machine",
     "Missing",
-    "Progress",
-    "all_names",
     "create",
     "create_many",
     "get",
     "listing",
     "missing",
+    "names",
     "remove",
     "require",
     "ssh_arguments",

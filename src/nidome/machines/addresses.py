@@ -46,7 +46,7 @@ _PREFERRED = (
 
 
 def candidates() -> Iterator[IPv4Network]:
-    """Yield every /24 a range may be, in the order of preference; the last ones are all of RFC 1918's 10/8."""
+    """Yield every /24 a range may be, in the order of preference; those of 10.0.0.0/8 come last."""
     return chain.from_iterable(IPv4Network(wide).subnets(new_prefix=_LENGTH) for wide in _PREFERRED)
 
 

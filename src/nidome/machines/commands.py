@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,8 @@ __all__ = ["query_json", "run"]
 def run(arguments: Sequence[str], *, stdin: str | None = None, check: bool = True) -> str:
     """Run a program to its end and return what it printed.
 
-    Raises MachineError ``machine-command-failed`` with the program's own last line, unless ``check`` is off.
+    Raises MachineError ``machine-command-failed`` with the program's own last line, unless ``check`` is off;
+    OSError where the disk is full.
     """
     try:
         done = subprocess.run(arguments, input=stdin, capture_output=True, text=True, check=False)
@@ -30,6 +32,8 @@ def run(arguments: Sequence[str], *, stdin: str | None = None, check: bool = Tru
         ) from error
     if check and done.returncode:
         said = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()[-1]
+        if "No space left on device" in done.stderr:
+            raise OSError(errno.ENOSPC, said, arguments[-1])
         raise MachineError(
             "machine-command-failed",
             f"{arguments[0]} failed with exit code {done.returncode}: {said}",

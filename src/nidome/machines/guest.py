@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nidome.machines.commands import run
-from nidome.machines.places import write_atomic
+from nidome.machines.places import make_readable_directories, write_atomic
 
 if TYPE_CHECKING:
     from nidome.machines.network import Network
@@ -46,22 +46,15 @@ def _make_key(path: Path, comment: str) -> None:
 def prepare(boot: Boot, address: str, network: Network, key: Path) -> None:
     """Make the host's disk and everything on it that is its own."""
     for name in ("upper", "work", "root"):
-        (boot.directory / name).mkdir(mode=0o755)
+        make_readable_directories(boot.directory / name)
     run(["cp", "--archive", "--reflink=auto", f"{boot.lower}/var", str(boot.var)])
     for path, text, mode in _files(boot.name, address, network, key):
         file = boot.upper / path
-        _make_directories(boot.upper, file.parent)
+        make_readable_directories(file.parent)
         write_atomic(file, text, mode)
+    for private in ("root", "root/.ssh"):
+        (boot.upper / private).chmod(0o700)
     _make_host_key(boot, address)
-
-
-def _make_directories(root: Path, directory: Path) -> None:
-    """Make directories as Debian has them: open to read, root's home and keys excepted."""
-    directory.mkdir(parents=True, exist_ok=True)
-    private = root / "root"
-    while directory != root:
-        directory.chmod(0o700 if directory.is_relative_to(private) else 0o755)
-        directory = directory.parent
 
 
 def _files(name: str, address: str, network: Network, key: Path) -> list[tuple[str, str, int]]:
@@ -97,7 +90,7 @@ def resolver() -> str:
 def _make_host_key(boot: Boot, address: str) -> None:
     """Make the host's ssh key before it boots, so that the very first connection can be checked."""
     key = boot.upper / "etc/ssh/ssh_host_ed25519_key"
-    _make_directories(boot.upper, key.parent)
+    make_readable_directories(key.parent)
     _make_key(key, f"root@{boot.name}")
     kind, public, *_ = key.with_suffix(".pub").read_text(encoding="utf-8").split()
     write_atomic(known_hosts(boot.directory), f"{address} {kind} {public}\n")

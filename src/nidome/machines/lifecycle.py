@@ -1,4 +1,4 @@
-"""Making, starting, stopping and removing disposable hosts.
+"""Making, starting and stopping disposable hosts.
 
 A host's record is its first file and its last: whatever a killed run left is found through it, and the
 next ``create`` or ``remove`` of that name sweeps it. One lock per host keeps two runs from one host; the
@@ -7,30 +7,48 @@ lock of the state directory is held only for short steps on what hosts share.
 
 from __future__ import annotations
 
-import secrets
-import shutil
+import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nidome.errors import MachineError
-from nidome.machines import cgroups, guest, network, reach, record, rootfs, supervisor
+from nidome.machines import cgroups, guest, network, reach, record, removal, rootfs, supervisor
 from nidome.machines.addresses import free_address
 from nidome.machines.model import DEFAULT_OS, Machine, no_such_machine, valid_name, valid_os
-from nidome.machines.places import locked, machines_root, readable_errors, remove_empty
-from nidome.machines.requirements import require
+from nidome.machines.places import locked, machines_root, mountable, readable_errors
+from nidome.machines.requirements import require, require_root
+from nidome.progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from nidome.machines.model import Progress
     from nidome.machines.record import Record
 
-__all__ = ["all_names", "create", "create_many", "get", "listing", "remove", "start", "stop"]
+__all__ = ["create", "create_many", "get", "listing", "start", "stop"]
 
 _POWER_OFF_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class _Order:
+    """What hosts are to be made like: of which release, over which root file system, showing which blobs."""
+
+    os: str
+    lower: Path
+    blobs: Path | None
+
+
+@dataclass(frozen=True)
+class _Reserved:
+    """A host that has a directory, a record and an address, and no disk yet."""
+
+    directory: Path
+    known: Record
+    net: network.Network
 
 
 def create(
@@ -54,25 +72,32 @@ def create_many(
 ) -> list[Machine]:
     """Make several hosts side by side, as :func:`create` does one; return them in the order of ``names``.
 
-    When one fails, its error is raised after the others are done; those that work stay.
+    They get ascending addresses. When one fails, its error is raised and nothing is left of any of them.
     """
-    for name in names:
-        valid_name(name)
+    wanted = [valid_name(name) for name in dict.fromkeys(names)]
     valid_os(os)
     shown = _existing_directory(blobs)
     require()
     root = machines_root()
     with readable_errors(root):
-        _refuse_existing(root, names)
-        lower = rootfs.ensure(os, progress)
-        with ThreadPoolExecutor(max_workers=max(1, len(names))) as pool:
-            made = [pool.submit(_create, root, name, os, lower, shown) for name in dict.fromkeys(names)]
-        return [future.result() for future in made]
+        _refuse_existing(root, wanted)
+        order = _Order(os, rootfs.ensure(os, progress or Progress.silent()), shown)
+        with ExitStack() as locks:
+            reserved: list[_Reserved] = []
+            try:
+                reserved.extend(_reserve(root, name, order, locks) for name in wanted)
+                return _make_all(root, reserved)
+            except BaseException:
+                for host in reserved:
+                    removal.remove_held(root, host.directory)
+                raise
 
 
 def _existing_directory(blobs: Path | None) -> Path | None:
-    if blobs is None or blobs.is_dir():
-        return blobs and blobs.absolute()
+    if blobs is None:
+        return None
+    if blobs.is_dir():
+        return mountable(blobs.absolute())
     raise MachineError(
         "machine-blobs-missing",
         "the directory to show in the host does not exist",
@@ -84,7 +109,7 @@ def _existing_directory(blobs: Path | None) -> Path | None:
 def _refuse_existing(root: Path, names: Sequence[str]) -> None:
     """Say early, before a root file system is made, that a host exists."""
     for name in names:
-        known = record.read(root / name)
+        known = record.read_if_possible(root / name)
         if known is not None and known.complete:
             raise _exists(name)
 
@@ -98,64 +123,63 @@ def _exists(name: str) -> MachineError:
     )
 
 
-@contextmanager
-def _host_lock(directory: Path) -> Iterator[None]:
-    with locked(directory, wait=False) as held:
-        if not held:
-            raise MachineError(
-                "machine-busy",
-                f"another nidome is working on host {directory.name!r}",
-                where=str(directory),
-                hint="wait for it to end, then try again",
-            )
-        yield
-
-
-def _create(root: Path, name: str, release: str, lower: Path, blobs: Path | None) -> Machine:
+def _reserve(root: Path, name: str, order: _Order, locks: ExitStack) -> _Reserved:
+    """Give a host its directory, record and address, and its lock into ``locks``."""
     directory = root / name
-    with ExitStack() as stack, readable_errors(directory):
-        with locked(root, create=True):
-            directory.mkdir(mode=0o700, exist_ok=True)
-            stack.enter_context(_host_lock(directory))
-            known = record.read(directory)
-            if known is not None and known.complete:
-                raise _exists(name)
-            _sweep(directory, known)
+    with locked(root, create=True):
+        directory.mkdir(mode=0o700, exist_ok=True)
+        locks.enter_context(removal.host_lock(directory))
+        known = record.read_if_possible(directory)
+        if known is not None and known.complete:
+            raise _exists(name)
+        removal.sweep(directory)
+        try:
             net = network.bring_up(root)
-            new = _new_record(root, name, release, lower, blobs, net)
+            new = _new_record(root, name, order, net)
             record.write(directory, new)
             guest.ensure_key(root)
-        try:
-            return _make(root, directory, new, net)
         except BaseException:
-            _remove(root, directory)
+            removal.remove_locked(root, directory)
             raise
+    return _Reserved(directory, new, net)
 
 
-def _new_record(
-    root: Path, name: str, release: str, lower: Path, blobs: Path | None, net: network.Network
-) -> Record:
-    address = str(free_address(net.network, {known.address for known in _records(root)}))
+def _new_record(root: Path, name: str, order: _Order, net: network.Network) -> Record:
+    taken = {known.address for known in record.all_in(root, half=True) if known.name != name}
+    address = str(free_address(net.network, taken))
     return record.Record(
         name=name,
-        os=release,
+        os=order.os,
         address=address,
         label=net.label(address),
-        token=secrets.token_hex(6),
-        rootfs=str(lower),
-        blobs=str(blobs or ""),
+        token=supervisor.new_token(root / name),
+        rootfs=str(order.lower),
+        blobs=str(order.blobs or ""),
         created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         complete=False,
     )
 
 
-def _make(root: Path, directory: Path, new: Record, net: network.Network) -> Machine:
-    boot = _boot(directory, new, net)
-    guest.prepare(boot, new.address, net, guest.key_path(root))
-    supervisor.power_on(boot, supervisor.group_of(new.token))
-    reach.wait(new.address, lambda: _is_running(new), directory / "console.log")
-    record.write(directory, new.with_complete(complete=True))
-    return _machine(root, new)
+def _make_all(root: Path, reserved: Sequence[_Reserved]) -> list[Machine]:
+    """Make the hosts side by side; when one fails or somebody interrupts, the others stop waiting."""
+    cancelled = threading.Event()
+    with ThreadPoolExecutor(max_workers=max(1, len(reserved))) as pool:
+        try:
+            made = [pool.submit(_make, root, host, cancelled) for host in reserved]
+            machines = [future.result() for future in made]
+        except BaseException:
+            cancelled.set()
+            raise
+    for host in reserved:
+        record.write(host.directory, host.known.with_complete(complete=True))
+    return machines
+
+
+def _make(root: Path, host: _Reserved, cancelled: threading.Event) -> Machine:
+    boot = _boot(host.directory, host.known, host.net)
+    guest.prepare(boot, host.known.address, host.net, guest.key_path(root))
+    _power_on(boot, host.known, cancelled)
+    return _machine(root, host.known)
 
 
 def _boot(directory: Path, known: Record, net: network.Network) -> supervisor.Boot:
@@ -169,13 +193,10 @@ def _boot(directory: Path, known: Record, net: network.Network) -> supervisor.Bo
     )
 
 
-def _records(root: Path) -> list[Record]:
-    """Return the records of all hosts, also of those being made or half removed, by name."""
-    try:
-        directories = sorted(root.iterdir())
-    except FileNotFoundError:
-        return []
-    return [known for directory in directories if (known := record.read(directory)) is not None]
+def _power_on(boot: supervisor.Boot, known: Record, cancelled: threading.Event) -> None:
+    supervisor.power_on(boot, supervisor.group_of(known.token))
+    log = boot.directory / "console.log"
+    reach.wait(known.address, log, running=lambda: _is_running(known), cancelled=cancelled)
 
 
 def _is_running(known: Record) -> bool:
@@ -200,7 +221,7 @@ def listing() -> list[Machine]:
     """Return all hosts by name, without those that a killed run left half made."""
     root = machines_root()
     with readable_errors(root):
-        return [_machine(root, known) for known in _records(root) if known.complete]
+        return [_machine(root, known) for known in record.all_in(root)]
 
 
 def get(name: str) -> Machine:
@@ -214,7 +235,7 @@ def _known(root: Path, name: str) -> Record:
     known = record.read(root / valid_name(name))
     if known is not None and known.complete:
         return known
-    raise no_such_machine(name, [other.name for other in _records(root) if other.complete])
+    raise no_such_machine(name, [other.name for other in record.all_in(root)])
 
 
 def start(name: str) -> Machine:
@@ -224,18 +245,20 @@ def start(name: str) -> Machine:
     """
     require()
     root = machines_root()
-    with readable_errors(root), ExitStack() as stack:
+    with readable_errors(root), ExitStack() as locks:
         known = _known(root, name)
         directory = root / name
         with locked(root):
-            stack.enter_context(_host_lock(directory))
+            locks.enter_context(removal.host_lock(directory))
             net = network.bring_up(root)
         if not _is_running(known):
-            _power_on(directory, known, net)
+            _refuse_missing_disk(known)
+            supervisor.pull_the_plug(directory, known.label)  # what a power-off from inside left
+            _power_on(_boot(directory, known, net), known, threading.Event())
         return _machine(root, known)
 
 
-def _power_on(directory: Path, known: Record, net: network.Network) -> None:
+def _refuse_missing_disk(known: Record) -> None:
     if not Path(known.rootfs).is_dir():
         raise MachineError(
             "machine-rootfs-gone",
@@ -243,14 +266,6 @@ def _power_on(directory: Path, known: Record, net: network.Network) -> None:
             where=known.rootfs,
             hint=f"nidome machines rm {known.name}, then create it anew",
         )
-    group = supervisor.group_of(known.token)
-    supervisor.pull_the_plug(group, _link(known))  # clears what a power-off from inside left
-    supervisor.power_on(_boot(directory, known, net), group)
-    reach.wait(known.address, lambda: _is_running(known), directory / "console.log")
-
-
-def _link(known: Record) -> str:
-    return f"vb-{known.label}"
 
 
 def stop(name: str, *, force: bool = False) -> Machine:
@@ -258,89 +273,12 @@ def stop(name: str, *, force: bool = False) -> Machine:
 
     A host that does not power off within a minute has its plug pulled too.
     """
-    require()
+    require_root()
     root = machines_root()
     with readable_errors(root):
         known = _known(root, name)
-        with _host_lock(root / name):
-            group = supervisor.group_of(known.token)
+        with removal.host_lock(root / name):
             if not force:
-                supervisor.power_off(group, _POWER_OFF_SECONDS)
-            supervisor.pull_the_plug(group, _link(known))
+                supervisor.power_off(supervisor.group_of(known.token), _POWER_OFF_SECONDS)
+            supervisor.pull_the_plug(root / name, known.label)
         return _machine(root, known)
-
-
-def remove(name: str) -> None:
-    """Remove a host with everything that is there because of it; also what a killed run left of it.
-
-    Raises MachineError ``machine-not-found`` when there is no trace of it.
-    """
-    valid_name(name)
-    require()
-    root = machines_root()
-    directory = root / name
-    with readable_errors(directory):
-        if directory.is_dir():
-            with _host_lock(directory):
-                _remove(root, directory)
-        elif not _tidy(root):
-            raise no_such_machine(name, [other.name for other in _records(root) if other.complete])
-
-
-def _remove(root: Path, directory: Path) -> None:
-    """Remove a host and, with the last one, what they shared. The caller holds the host's lock."""
-    known = record.read(directory)
-    if known is not None:
-        record.write(directory, known.with_complete(complete=False))
-        _sweep(directory, known)
-    with locked(root):
-        if not any(other.name != directory.name for other in _records(root)):
-            _remove_shared(root)
-        shutil.rmtree(directory)
-        _remove_root(root)
-
-
-def _sweep(directory: Path, known: Record | None) -> None:
-    """Remove all of a host but its record and its directory."""
-    if known is not None:
-        supervisor.pull_the_plug(supervisor.group_of(known.token), _link(known))
-    for entry in directory.iterdir():
-        if entry.name == record.FILE_NAME:
-            continue
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()
-
-
-def _remove_shared(root: Path) -> None:
-    network.tear_down(root)
-    shutil.rmtree(guest.key_path(root).parent, ignore_errors=True)
-
-
-def _remove_root(root: Path) -> None:
-    remove_empty(root)
-    if root.parent.name == "nidome":
-        remove_empty(root.parent)
-
-
-def _tidy(root: Path) -> bool:
-    """Remove what hosts share if there are none; return whether there was anything to remove."""
-    if not root.is_dir():
-        return False
-    with locked(root):
-        if any(entry.is_dir() and not entry.name.startswith("_") for entry in root.iterdir()):
-            return False
-        _remove_shared(root)
-        _remove_root(root)
-    return True
-
-
-def all_names() -> list[str]:
-    """Return the names of all hosts, with those that a killed run left half made or half removed."""
-    root = machines_root()
-    try:
-        entries = sorted(root.iterdir())
-    except FileNotFoundError:
-        return []
-    return [entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("_")]

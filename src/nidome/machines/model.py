@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from nidome.errors import MachineError, UsageError
 
@@ -18,7 +18,6 @@ __all__ = [
     "DEFAULT_OS",
     "RELEASES",
     "Machine",
-    "Progress",
     "no_such_machine",
     "valid_name",
     "valid_os",
@@ -37,13 +36,6 @@ RELEASES: Mapping[str, str] = MappingProxyType(
 
 # RFC 1123 label: it becomes a host name, and the name of a Kubernetes node.
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-
-
-class Progress(Protocol):
-    """What a long step tells while it goes on."""
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        """Say that ``done`` of ``total`` parts of the step ``what`` are finished."""
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,11 @@ class Network:
         return f"nidome{self.number}"
 
     @property
+    def ethernet(self) -> str:
+        """Return the bridge's hardware address; without one of its own it would change with every host."""
+        return f"02:6e:69:64:6f:{self.number % 256:02x}"
+
+    @property
     def gateway(self) -> str:
         """Return this machine's address on the bridge."""
         return str(gateway(self.network))
@@ -123,7 +128,8 @@ def _forwarding_links(routes: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def _make(network: Network, existing: set[str]) -> None:
     if network.bridge not in existing:
-        run(["ip", "link", "add", network.bridge, "mtu", str(network.mtu), "type", "bridge"])
+        properties = ("mtu", str(network.mtu), "address", network.ethernet)
+        run(["ip", "link", "add", network.bridge, *properties, "type", "bridge"])
     lines = (
         f"address replace {network.gateway}/{network.network.prefixlen} dev {network.bridge}",
         f"link set {network.bridge} up",

@@ -24,6 +24,8 @@ __all__ = [
     "cache_root",
     "locked",
     "machines_root",
+    "make_readable_directories",
+    "mountable",
     "readable_errors",
     "remove_empty",
     "write_atomic",
@@ -33,48 +35,47 @@ __all__ = [
 _DEFAULT_ROOT = Path("/var/lib/nidome/machines")
 
 # What the operating system's error number means here: code, message, next step.
+_MOVE = "move the hosts or the cache: NIDOME_MACHINES_DIR=DIR, NIDOME_CACHE_DIR=DIR"
+_AS_ROOT = "run it as root: sudo nidome machines ..."
 _MEANINGS: Mapping[int, tuple[str, str, str]] = {
-    errno.ENOSPC: (
-        "disk-full",
-        "no space is left",
-        "free some space, or move the hosts: NIDOME_MACHINES_DIR=DIR",
-    ),
-    errno.EDQUOT: (
-        "disk-full",
-        "the quota is used up",
-        "free some space, or move the hosts: NIDOME_MACHINES_DIR=DIR",
-    ),
-    errno.EROFS: (
-        "directory-read-only",
-        "the file system is read-only",
-        "set NIDOME_MACHINES_DIR or NIDOME_CACHE_DIR",
-    ),
-    errno.EACCES: (
-        "directory-not-writable",
-        "writing is not permitted",
-        "run it as root: sudo nidome machines ...",
-    ),
-    errno.EPERM: (
-        "directory-not-writable",
-        "writing is not permitted",
-        "run it as root: sudo nidome machines ...",
-    ),
-    errno.ENOTDIR: ("directory-invalid", "a part of the path is not a directory", "set NIDOME_MACHINES_DIR"),
+    errno.ENOSPC: ("disk-full", "no space is left", f"free some space, or {_MOVE}"),
+    errno.EDQUOT: ("disk-full", "the quota is used up", f"free some space, or {_MOVE}"),
+    errno.EROFS: ("directory-read-only", "the file system is read-only", _MOVE),
+    errno.EACCES: ("permission-denied", "permission denied", _AS_ROOT),
+    errno.EPERM: ("permission-denied", "permission denied", _AS_ROOT),
+    errno.ENOTDIR: ("directory-invalid", "a part of the path is no directory", _MOVE),
+    errno.EEXIST: ("directory-invalid", "there is a file where a directory must be", _MOVE),
 }
+
+# They mean something in mount options and nspawn's arguments.
+_UNSUITABLE = frozenset(":,\\ \t\n\"'%")
 
 
 def machines_root() -> Path:
     """Return the directory that holds the state of all hosts (``NIDOME_MACHINES_DIR`` moves it)."""
-    return Path(os.environ.get("NIDOME_MACHINES_DIR") or _DEFAULT_ROOT).absolute()
+    return mountable(Path(os.environ.get("NIDOME_MACHINES_DIR") or _DEFAULT_ROOT).absolute())
 
 
 def cache_root() -> Path:
     """Return the cache directory: ``NIDOME_CACHE_DIR``, else ``nidome`` under the XDG cache directory."""
     own = os.environ.get("NIDOME_CACHE_DIR")
     if own:
-        return Path(own).absolute()
+        return mountable(Path(own).absolute())
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache").absolute() / "nidome"
+    return mountable((Path(base) if base else Path.home() / ".cache").absolute() / "nidome")
+
+
+def mountable(path: Path) -> Path:
+    """Return ``path`` if it can be mounted; raise MachineError ``path-unsuitable`` if not."""
+    odd = sorted(_UNSUITABLE.intersection(str(path)))
+    if not odd:
+        return path
+    raise MachineError(
+        "path-unsuitable",
+        f"hosts can't use a path with {', '.join(map(repr, odd))} in it",
+        where=str(path),
+        hint=_MOVE,
+    )
 
 
 @contextmanager
@@ -140,6 +141,7 @@ def write_atomic(path: Path, text: str, mode: int = 0o600) -> None:
     temporary = path.with_name(f".{path.name}.new")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        os.fchmod(descriptor, mode)
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
@@ -149,6 +151,14 @@ def write_atomic(path: Path, text: str, mode: int = 0o600) -> None:
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write ``value`` as JSON, atomically."""
     write_atomic(path, json.dumps(value, indent=2, sort_keys=True) + "\n")
+
+
+def make_readable_directories(directory: Path) -> None:
+    """Make ``directory`` and its missing parents open to read, whatever the umask is."""
+    if not directory.is_dir():
+        make_readable_directories(directory.parent)
+        directory.mkdir()
+        directory.chmod(0o755)
 
 
 def remove_empty(directory: Path) -> None:

@@ -11,6 +11,7 @@ from nidome.errors import MachineError
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+    from threading import Event
 
     from nidome.machines.model import Machine
 
@@ -43,11 +44,11 @@ def ssh_arguments(machine: Machine) -> list[str]:
     ]
 
 
-def wait(address: str, running: Callable[[], bool], log: Path) -> None:
+def wait(address: str, log: Path, *, running: Callable[[], bool], cancelled: Event) -> None:
     """Return when sshd at ``address`` greets.
 
     Raises MachineError ``machine-boot-failed`` with the console's last lines when the host ends before
-    that, or does not get there in a minute.
+    that, or does not get there in a minute; ``machine-cancelled`` as soon as ``cancelled`` is set.
     """
     deadline = time.monotonic() + _WAIT_SECONDS
     started = False
@@ -56,7 +57,8 @@ def wait(address: str, running: Callable[[], bool], log: Path) -> None:
         started = started or alive
         if time.monotonic() > deadline or (started and not alive):
             raise _boot_failed(address, log)
-        time.sleep(_POLL_SECONDS)
+        if cancelled.wait(_POLL_SECONDS):
+            raise MachineError("machine-cancelled", "the host is not wanted any more", where=address)
 
 
 def _greets(address: str) -> bool:

@@ -12,7 +12,7 @@ from nidome.machines.places import write_json
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["FILE_NAME", "Record", "parse", "read", "write"]
+__all__ = ["FILE_NAME", "Record", "all_in", "parse", "read", "read_if_possible", "write"]
 
 FILE_NAME = "machine.json"
 _FORMAT = 1
@@ -94,6 +94,25 @@ def read(directory: Path) -> Record | None:
         return parse(file.read_text(encoding="utf-8"), str(file))
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def read_if_possible(directory: Path) -> Record | None:
+    """Return the record in a host's directory, None also if it can't be understood."""
+    try:
+        return read(directory)
+    except MachineError:
+        return None
+
+
+def all_in(root: Path, *, half: bool = False) -> list[Record]:
+    """Return the records of the hosts under ``root`` by name; ``half``: also of those not whole.
+
+    A record that can't be understood is left out here: naming its host says what is wrong with it.
+    """
+    if not root.is_dir():
+        return []
+    found = (read_if_possible(directory) for directory in sorted(root.iterdir()))
+    return [known for known in found if known is not None and (half or known.complete)]
 
 
 def write(directory: Path, record: Record) -> None:

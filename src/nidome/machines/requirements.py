@@ -14,7 +14,7 @@ from nidome.errors import MachineError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["PROGRAMS", "Missing", "missing", "require"]
+__all__ = ["PROGRAMS", "Missing", "missing", "require", "require_root"]
 
 # program -> Debian package
 PROGRAMS = {
@@ -104,9 +104,17 @@ def missing() -> list[Missing]:
     return found + _programs()
 
 
+def require_root() -> None:
+    """Raise MachineError ``machines-impossible`` unless this is root: enough to stop or remove hosts."""
+    _refuse([lack for lack in (_root(),) if lack is not None])
+
+
 def require() -> None:
     """Raise MachineError ``machines-impossible``, naming all that is missing, if anything is."""
-    lacks = missing()
+    _refuse(missing())
+
+
+def _refuse(lacks: list[Missing]) -> None:
     if lacks:
         raise MachineError(
             "machines-impossible",

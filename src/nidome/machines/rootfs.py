@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nidome.errors import MachineError
 from nidome.machines.commands import run
-from nidome.machines.places import cache_root, locked, readable_errors
+from nidome.machines.places import cache_root, locked, make_readable_directories, readable_errors
 from nidome.machines.recipe import FILES, Recipe, build_command
 from nidome.machines.sources import carried_apt_options, source_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nidome.machines.model import Progress
+    from nidome.progress import Item, Progress
+
 
 __all__ = ["ensure", "recipe_for"]
 
@@ -48,7 +48,7 @@ def recipe_for(release: str) -> Recipe:
     )
 
 
-def ensure(release: str, progress: Progress | None = None) -> Path:
+def ensure(release: str, progress: Progress) -> Path:
     """Return the directory of a root file system of ``release``, made now if it isn't cached.
 
     Raises MachineError ``rootfs-failed``, with the reason that mmdebstrap or apt gave.
@@ -60,28 +60,33 @@ def ensure(release: str, progress: Progress | None = None) -> Path:
         return ready
     with readable_errors(home):
         home.mkdir(parents=True, exist_ok=True)
-        with locked(home):
-            if not ready.is_dir():
-                _build(recipe, home, progress)
+        with progress.item(f"root file system of {release}", total=len(_PHASES), unit="phases") as item:
+            item.update(note="waiting for another nidome that makes one")
+            with locked(home):
+                if not ready.is_dir():
+                    _build(recipe, home, item)
     return ready
 
 
-def _build(recipe: Recipe, home: Path, progress: Progress | None) -> None:
+def _build(recipe: Recipe, home: Path, item: Item) -> None:
     """Make ``recipe`` beside its final place, then move it there. The caller holds the lock of ``home``."""
     for leftover in home.glob(f"{_BUILDING}*"):
         shutil.rmtree(leftover)
     temporary = home / f"{_BUILDING}{recipe.directory}"
     try:
-        _debootstrap(recipe, temporary, progress)
-        _finish(recipe, temporary)
-        temporary.rename(home / recipe.directory)
+        make_readable_directories(temporary / "tmp")
+        _debootstrap(recipe, temporary, item)
+        _finish(recipe, temporary / "root")
+        (temporary / "root").rename(home / recipe.directory)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _debootstrap(recipe: Recipe, target: Path, progress: Progress | None) -> None:
+def _debootstrap(recipe: Recipe, temporary: Path, item: Item) -> None:
     process = subprocess.Popen(
-        build_command(recipe, str(target)),
+        build_command(recipe, str(temporary / "root")),
+        env={**os.environ, "TMPDIR": str(temporary / "tmp"), "LC_ALL": "C.UTF-8"},
+        umask=0o022,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -91,10 +96,12 @@ def _debootstrap(recipe: Recipe, target: Path, progress: Progress | None) -> Non
     said: list[str] = []
     try:
         _write_sources(process, recipe)
-        said.extend(_follow(process, recipe, progress))
+        said.extend(_follow(process, item))
     finally:
         if process.poll() is None:
             process.kill()
+        if process.stdout is not None:
+            process.stdout.read()  # ends when the last process of the build has
         process.wait()
     if process.returncode:
         raise _failed(recipe, said)
@@ -107,13 +114,12 @@ def _write_sources(process: subprocess.Popen[str], recipe: Recipe) -> None:
         stdin.close()
 
 
-def _follow(process: subprocess.Popen[str], recipe: Recipe, progress: Progress | None) -> Iterator[str]:
-    """Yield the lines of the build, telling ``progress`` of each phase."""
-    what = f"root file system of {recipe.os}"
+def _follow(process: subprocess.Popen[str], item: Item) -> Iterator[str]:
+    """Yield the lines of the build, telling ``item`` of each phase."""
     for line in process.stdout or ():
         phase = next((i for i, words in enumerate(_PHASES) if words in line), None)
-        if phase is not None and progress is not None:
-            progress(f"{what}: {_PHASES[phase]}", phase, len(_PHASES))
+        if phase is not None:
+            item.update(done=phase, note=_PHASES[phase])
         yield line.rstrip()
 
 
@@ -148,13 +154,12 @@ def _finish(recipe: Recipe, root: Path) -> None:
         _mask(root / "etc/sysctl.d" / file.name)
     for name, (text, mode) in FILES.items():
         path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_readable_directories(path.parent)
         path.write_text(text, encoding="utf-8")
         path.chmod(mode)
-    os.utime(root, (time.time(),) * 2)
 
 
 def _mask(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_readable_directories(path.parent)
     path.unlink(missing_ok=True)
     path.symlink_to("/dev/null")

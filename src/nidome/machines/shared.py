@@ -1,15 +1,15 @@
 """What all hosts of this machine share, and what must be as before when the last of them is gone.
 
-Bridges, packet filter tables and kernel settings belong to the machine, not to one state directory, and vanish at its
-restart. So the record of them is in /run: the settings' values from before, and for each state
-directory that has hosts (its user) the bridge and the range. The lock is that of /run itself.
+Bridges, packet filter tables and kernel settings belong to the machine, not to one state directory, and
+vanish at its restart. So the record of them is in /run: the settings' values from before, and for each
+state directory that has hosts (its user) the bridge and the range. The lock is that of /run itself.
 """
 
 from __future__ import annotations
 
 import json
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from nidome.machines.places import locked, remove_empty, write_json
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["RAISED", "REMEMBERED", "Shared", "User", "opened", "restore", "take_over"]
+__all__ = ["RAISED", "REMEMBERED", "Setting", "Shared", "User", "opened", "restore", "take_over"]
 
 _RUN = Path("/run")
 _HOME = _RUN / "nidome"
@@ -56,22 +56,31 @@ class User:
     network: str
 
 
+@dataclass(frozen=True)
+class Setting:
+    """A kernel setting's value from before, and the one we gave it ("" where only hosts may change it)."""
+
+    before: str
+    ours: str
+
+
 @dataclass
 class Shared:
-    """The record: settings' values from before (path under /proc/sys -> value), and the users by directory."""
+    """The record: kernel settings by their path under /proc/sys, and the users by their directory."""
 
-    before: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, Setting] = field(default_factory=dict)
     users: dict[str, User] = field(default_factory=dict)
 
     def save(self) -> None:
         """Write the record, or remove it when nobody uses anything."""
-        if not self.users and not self.before:
+        if not self.users and not self.settings:
             _RECORD.unlink(missing_ok=True)
             remove_empty(_HOME)
             return
         _HOME.mkdir(mode=0o755, exist_ok=True)
-        users = {path: {"bridge": user.bridge, "network": user.network} for path, user in self.users.items()}
-        write_json(_RECORD, {"boot": _boot(), "before": self.before, "users": users})
+        users = {path: asdict(user) for path, user in self.users.items()}
+        settings = {path: asdict(setting) for path, setting in self.settings.items()}
+        write_json(_RECORD, {"boot": _boot(), "settings": settings, "users": users})
 
 
 @contextmanager
@@ -89,7 +98,7 @@ def _load() -> Shared:
     if raw["boot"] != _boot():  # /run is no tmpfs here, and the machine was restarted since
         return Shared()
     return Shared(
-        before=dict(raw["before"]),
+        settings={path: Setting(**setting) for path, setting in raw["settings"].items()},
         users={path: User(**user) for path, user in raw["users"].items()},
     )
 
@@ -108,17 +117,21 @@ def take_over(shared: Shared, forwarding: list[str]) -> None:
     for path in (*wanted, *REMEMBERED):
         value = _read(path)
         if value is not None:
-            shared.before.setdefault(path, value)
+            shared.settings.setdefault(path, Setting(before=value, ours=wanted.get(path, "")))
     shared.save()
     for path, value in wanted.items():
         _write(path, value)
 
 
 def restore(shared: Shared) -> None:
-    """Give every setting the value from before, and forget them."""
-    for path, value in shared.before.items():
-        _write(path, value)
-    shared.before.clear()
+    """Give every setting its value from before, and forget them.
+
+    One that we set and that somebody else has set since is theirs, and stays.
+    """
+    for path, setting in shared.settings.items():
+        if setting.ours in ("", _read(path)):
+            _write(path, setting.before)
+    shared.settings.clear()
 
 
 def _read(path: str) -> str | None:

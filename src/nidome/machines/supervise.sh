@@ -25,7 +25,7 @@ fi
 join $$ "$NIDOME_KEEPER"
 
 if [ "${1-}" != --inside ]; then
-    exec unshare --mount --propagation private -- "$0" --inside "$@"
+    exec unshare --mount --propagation private -- /bin/sh "$0" --inside "$@"
 fi
 shift
 

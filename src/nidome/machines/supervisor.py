@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import secrets
 import signal
 import subprocess
 import time
@@ -22,6 +24,8 @@ __all__ = [
     "Group",
     "environment",
     "group_of",
+    "leftovers",
+    "new_token",
     "nspawn_command",
     "power_off",
     "power_on",
@@ -31,6 +35,7 @@ __all__ = [
 _SCRIPT = Path(__file__).with_name("supervise.sh")
 _POWER_OFF = signal.SIGRTMIN + 4  # systemd's PID 1 takes it as "systemctl poweroff"
 _POLL_SECONDS = 0.02
+_ASK_AGAIN_SECONDS = 2.0
 _KMSG = Path("/dev/kmsg")
 _SYSTEMD_BOOTED = Path("/run/systemd/system")
 
@@ -63,7 +68,10 @@ class Boot:
 
 @dataclass(frozen=True)
 class Group:
-    """A host's cgroup subtree; ``delegated`` where the machine's systemd makes it, as a unit.
+    """A host's cgroup subtree while it is powered on; ``delegated`` where systemd makes it, as a unit.
+
+    ``token`` begins with a digest of the host's directory, so that all subtrees a host ever had are found
+    without its record; the rest is random, so that no late process of a removed host gets into a new one.
 
     The delegated way follows systemd's documentation (cgroup delegation) and was NOT tried: the
     project had no machine with systemd as PID 1.
@@ -87,9 +95,28 @@ class Group:
         return cgroups.subtrees(self.path)
 
 
+def new_token(directory: Path) -> str:
+    """Return a token for the cgroups of the host in ``directory``, never used before."""
+    return f"{_digest(directory)}-{secrets.token_hex(4)}"
+
+
+def _digest(directory: Path) -> str:
+    return hashlib.sha256(bytes(directory)).hexdigest()[:12]
+
+
 def group_of(token: str) -> Group:
     """Return the cgroup subtree for a host, made in the way that this machine asks for."""
     return Group(token, delegated=_SYSTEMD_BOOTED.is_dir())
+
+
+def leftovers(directory: Path) -> list[Path]:
+    """Return every cgroup directory that belongs to the host in ``directory``, whatever its token was."""
+    pattern = f"nidome-{_digest(directory)}-*"
+    return [
+        found
+        for hierarchy in cgroups.hierarchies()
+        for found in (*hierarchy.mount.glob(pattern), *hierarchy.mount.glob(f"system.slice/{pattern}"))
+    ]
 
 
 def nspawn_command(boot: Boot) -> list[str]:
@@ -134,12 +161,13 @@ def power_on(boot: Boot, group: Group) -> None:
     keeper, guest = cgroups.make(group.path)
     with (boot.directory / "console.log").open("ab") as log:
         subprocess.Popen(
-            [str(_SCRIPT), *nspawn_command(boot)],
+            ["/bin/sh", str(_SCRIPT), *nspawn_command(boot)],
             env=environment(boot, keeper, guest, delegated=False),
             cwd="/",
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
+            umask=0o022,
             start_new_session=True,
         )
 
@@ -156,7 +184,7 @@ def _power_on_delegated(boot: Boot, group: Group) -> None:
             f"--property=StandardOutput=append:{log}",
             f"--property=StandardError=append:{log}",
             *(f"--setenv={name}={value}" for name, value in settings.items()),
-            *(str(_SCRIPT), *nspawn_command(boot)),
+            *("/bin/sh", str(_SCRIPT), *nspawn_command(boot)),
         ],
         check=True,
     )
@@ -164,19 +192,25 @@ def _power_on_delegated(boot: Boot, group: Group) -> None:
 
 def power_off(group: Group, seconds: float) -> bool:
     """Ask the host to power off; return whether it did within ``seconds``."""
-    deadline = time.monotonic() + seconds
-    asked: set[int] = set()
+    started = time.monotonic()
+    asked = -_ASK_AGAIN_SECONDS
     directories = group.directories()
     while alive := cgroups.processes(directories):
-        for pid in alive - asked:
-            if _is_init(pid):  # it may have come up only after the first look, or anew after a reboot
-                asked.add(pid)
-                with suppress(ProcessLookupError):
-                    os.kill(pid, _POWER_OFF)
-        if time.monotonic() > deadline:
+        passed = time.monotonic() - started
+        if passed > seconds:
             return False
+        if passed - asked >= _ASK_AGAIN_SECONDS:  # a PID 1 that is still coming up does not hear it
+            asked = passed
+            _ask(alive)
         time.sleep(_POLL_SECONDS)
     return True
+
+
+def _ask(processes: set[int]) -> None:
+    for pid in processes:
+        if _is_init(pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, _POWER_OFF)
 
 
 def _is_init(pid: int) -> bool:
@@ -189,13 +223,8 @@ def _is_init(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     fields = _status_fields(status)
-    return (
-        len(fields.get("NSpid", "").split()) == 2
-        and fields["NSpid"].split()[1] == "1"
-        and (  # noqa: PLR2004 - outer and inner id
-            fields.get("Name", "").startswith("systemd")
-        )
-    )
+    _, *inner = fields.get("NSpid", "0").split()
+    return inner == ["1"] and fields.get("Name") == "systemd"
 
 
 def _status_fields(status: str) -> Mapping[str, str]:
@@ -203,9 +232,13 @@ def _status_fields(status: str) -> Mapping[str, str]:
     return {name: value.strip() for name, _, value in pairs}
 
 
-def pull_the_plug(group: Group, link: str) -> None:
-    """End the host at once and remove its cgroups and its network end, whatever is left of them."""
-    directories = group.directories()
-    cgroups.kill_all(directories)
-    cgroups.remove(directories)
-    subprocess.run(["ip", "link", "delete", link], capture_output=True, check=False)
+def pull_the_plug(directory: Path, label: str) -> None:
+    """End the host at once and remove its cgroups and its network end, whatever is left of them.
+
+    ``label`` may be "" where it is not known: the network end goes with its processes then, a bit later.
+    """
+    groups = leftovers(directory)
+    cgroups.kill_all(groups)
+    cgroups.remove(groups)
+    if label:
+        subprocess.run(["ip", "link", "delete", f"vb-{label}"], capture_output=True, check=False)
