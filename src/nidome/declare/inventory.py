@@ -102,6 +102,8 @@ def read_inventory(
         _derive_cluster(draft, str(path))
     draft.finish()
     warnings: list[DeclarationWarning] = []
+    group_files = _vars_files(base, "group_vars", draft.groups, warnings)
+    host_files = _vars_files(base, "host_vars", draft.hosts, warnings)
     return Inventory(
         path=path,
         hosts=tuple(draft.hosts),
@@ -109,8 +111,8 @@ def read_inventory(
         warnings=tuple(warnings),
         extra=_extra_layer(extra_vars or {}),
         _draft=draft,
-        _group_files=_vars_files(base, "group_vars", draft.groups, warnings),
-        _host_files=_vars_files(base, "host_vars", draft.hosts, warnings),
+        _group_files=group_files,
+        _host_files=host_files,
     )
 
 
@@ -217,7 +219,13 @@ def _read_hosts(group: str, pattern: object, value: Field, draft: InventoryDraft
 
 def _variable_name(key: object, field: Field) -> str:
     if not isinstance(key, str):
-        fail("variable-name", f"the variable name {key!r} is not text", field.node.file, field.line)
+        fail(
+            "variable-name",
+            f"the variable name {key!r} is not text",
+            field.node.file,
+            field.line,
+            "put it in quotes",
+        )
     return key
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["KNOWN", "Known", "known"]
+__all__ = ["KNOWN", "PREFIXES", "SUFFIXES", "Known", "known"]
 
 
 class Known(NamedTuple):
@@ -229,7 +229,7 @@ KNOWN: Mapping[str, Known] = {
     "rhel_enable_repos": _OS,
 }
 
-_PREFIXES: Mapping[Known, tuple[str, ...]] = {
+PREFIXES: Mapping[Known, tuple[str, ...]] = {
     Known("the bridge plugin is the only network"): (
         "calico_", "cilium_", "custom_cni_", "flannel_", "kube_ovn_", "kube_router_", "typha_",
     ),
@@ -254,7 +254,7 @@ _PREFIXES: Mapping[Known, tuple[str, ...]] = {
     Known("no GPU driver is installed", (False,)): ("nvidia_",),
     Known("the host's subscription is left as it is"): ("rh_subscription_",),
 }  # fmt: skip
-_SUFFIXES: Mapping[Known, tuple[str, ...]] = {
+SUFFIXES: Mapping[Known, tuple[str, ...]] = {
     _MIRROR: ("_image_repo", "_image_tag", "_download_url"),
     _OS: ("_repo_base_url", "_repo_gpgkey", "_repo_repokey"),
 }
@@ -265,5 +265,5 @@ def known(name: str) -> Known | None:
     exact = KNOWN.get(name)
     if exact is not None:
         return exact
-    by_suffix = next((entry for entry, ends in _SUFFIXES.items() if name.endswith(ends)), None)
-    return by_suffix or next((entry for entry, begins in _PREFIXES.items() if name.startswith(begins)), None)
+    by_suffix = next((entry for entry, ends in SUFFIXES.items() if name.endswith(ends)), None)
+    return by_suffix or next((entry for entry, begins in PREFIXES.items() if name.startswith(begins)), None)

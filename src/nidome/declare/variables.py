@@ -159,7 +159,7 @@ VARIABLES: tuple[Variable, ...] = (
         "bridge",
         "How pods reach each other.",
         pinned=True,
-        difference="kubespray's default is calico. bridge is the CNI project's plugin for the pods of a host.",
+        difference="kubespray's default is calico. bridge is the CNI project's plugin for pods of a host.",
     ),
     Variable(
         "kube_proxy_mode",

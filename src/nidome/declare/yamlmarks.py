@@ -222,7 +222,7 @@ class _Builder:
             self.unsupported_tag(tag, event)
         try:
             return getattr(self.loader, method)(yaml.ScalarNode(tag, event.value))
-        except (ValueError, OverflowError, KeyError, AttributeError, TypeError):
+        except (ValueError, OverflowError, LookupError, AttributeError, TypeError):
             kind = tag.removeprefix(_TAG)
             shown = event.value if len(event.value) <= 40 else event.value[:40] + "…"  # noqa: PLR2004 - a line's worth
             self.fail(
