@@ -180,7 +180,7 @@ class Progress:
     def silent(cls) -> Progress:
         """Return one that never writes."""
         progress = cls()
-        progress._quiet = True  # noqa: SLF001 - its own class
+        progress._quiet = True
         return progress
 
     @contextmanager

@@ -9,15 +9,16 @@ Entries are in a fixed order with fixed times: the same content gives the same f
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
 import tarfile
 import tempfile
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from nidome.artifacts.store import CHUNK, EXECUTABLE, PLAIN, Entry, cache_errors
 from nidome.errors import ArtifactError, UsageError
@@ -29,12 +30,12 @@ if TYPE_CHECKING:
     from nidome.artifacts.store import Key, Store
     from nidome.progress import Progress
 
-__all__ = ["fetch", "write_bundle"]
+__all__ = ["fetch", "user_images", "write_bundle"]
 
 _MANIFEST = "nidome-bundle.json"
 _FORMAT = 1
 _LICENCES = Path(__file__).parent / "texts"
-_COMPRESSIONS = {".tar": "w", ".tgz": "w:gz", ".tar.gz": "w:gz"}
+_COMPRESSIONS = {".tar": "", ".tgz": "gzip", ".tar.gz": "gzip"}
 
 
 def fetch(
@@ -119,7 +120,7 @@ def _opened(path: Path) -> Iterator[_Bundle]:
         yield _Bundle(path, lambda name: _open_file(path, name))
         return
     try:
-        archive = tarfile.open(path)
+        archive = tarfile.open(path)  # noqa: SIM115 - closed by the block below
     except (OSError, tarfile.TarError, EOFError) as error:
         raise _invalid(path, f"cannot be opened: {error}") from error
     with archive:
@@ -151,21 +152,34 @@ def _invalid(path: Path, message: str) -> ArtifactError:
 
 def write_bundle(entries: Sequence[Entry], store: Store, target: Path, progress: Progress) -> int:
     """Write a bundle with these entries, whole or not at all; return its size in bytes."""
-    mode = next((mode for suffix, mode in _COMPRESSIONS.items() if target.name.endswith(suffix)), "")
-    if not mode:
+    mode = next((mode for suffix, mode in _COMPRESSIONS.items() if target.name.endswith(suffix)), None)
+    if mode is None:
         raise UsageError(
             "bundle-name",
             f"'{target.name}' does not say the format",
             hint=f"end the name in {', '.join(_COMPRESSIONS)}",
         )
     total = sum({entry.sha256: entry.size for entry in entries}.values())
-    with progress.item(f"write {target.name}", total=total) as item, _replacing(target) as file:
-        with tarfile.open(fileobj=file, mode=mode, format=tarfile.PAX_FORMAT) as archive:  # type: ignore[call-overload] # the mode is one of a table
-            for name, size, source in _members(sorted(entries, key=lambda e: e.key), store):
-                with source() as content:
-                    archive.addfile(_info(name, size), content)
-                item.advance(size)
+    with (
+        progress.item(f"write {target.name}", total=total) as item,
+        _replacing(target) as file,
+        _archive(file, mode) as archive,
+    ):
+        for name, size, source in _members(sorted(entries, key=lambda e: e.key), store):
+            with source() as content:
+                archive.addfile(_info(name, size), content)
+            item.advance(size)
     return target.stat().st_size
+
+
+@contextmanager
+def _archive(file: IO[bytes], compression: str) -> Iterator[tarfile.TarFile]:
+    """Open a tar for writing; compression without a file name and time, which would differ each time."""
+    with ExitStack() as stack:
+        if compression:
+            packed = gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
+            file = cast("IO[bytes]", stack.enter_context(packed))
+        yield stack.enter_context(tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT))
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Downloads over HTTP: resumed where they stopped, tried again where they stall, proxies as the user set them."""
+"""Downloads over HTTP: resumed where they stopped, tried again where they stall, proxies respected."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Servers:
             with self._open(url, 0) as response:
                 return bytes(response.read(_SMALL_FILE))
         except HTTPError as error:
-            raise Unavailable(f"{url}: {error.code} {error.reason}") from error
+            raise Unavailable(f"{url}: {_status(error)}") from error
         except (OSError, HTTPException) as error:
             raise Unavailable(f"{url}: {_reason(error)}") from error
 
@@ -67,9 +67,9 @@ class Servers:
             try:
                 self._fetch(url, target, item)
             except HTTPError as error:
+                reason = _status(error)
                 if error.code < _SERVER_ERROR:
-                    raise Unavailable(f"{url}: {error.code} {error.reason}") from error
-                reason = f"{error.code} {error.reason}"
+                    raise Unavailable(f"{url}: {reason}") from error
             except _Stopped as error:
                 resumed, reason = True, str(error)
             except ArtifactError:
@@ -98,7 +98,7 @@ class Servers:
         except HTTPError as error:
             if error.code != _RANGE_REFUSED:
                 raise
-            # What is there is as long as the file or longer: its checksum will tell.
+            error.close()  # what is there is as long as the file or longer: its checksum will tell
         except (OSError, HTTPException) as error:
             raise _Stopped(_reason(error)) from error
 
@@ -152,6 +152,11 @@ def _copy(response: Any, target: Path, start: int, item: Item) -> None:
             item.advance(len(chunk))
     if expected is not None and received < expected:
         raise _Stopped(f"the connection ended after {received} of {expected} bytes")
+
+
+def _status(error: HTTPError) -> str:
+    error.close()  # it holds the connection
+    return f"{error.code} {error.reason}"
 
 
 def _length(path: Path) -> int:

@@ -217,7 +217,7 @@ def _build(work: _Work, packages: int, store: Store, progress: Progress) -> list
                     f"{name} {work.recipe.version} cannot be built: {error.tail()}",
                     hint="other providers: --provider release, or --bundle",
                 ) from error
-    text = gather(output, work.packages, work.environment)
+    text = gather(output, work.packages, work.environment, work.recipe.documented)
     entries = _keep(work, output, digest, store.add_bytes(text), store)
     store.record(entries)
     return entries

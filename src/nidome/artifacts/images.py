@@ -11,21 +11,20 @@ import io
 import json
 import re
 import tarfile
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from nidome.artifacts.store import CHUNK, Entry, Incoming
 from nidome.errors import ArtifactError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
     from pathlib import Path
 
     from nidome.artifacts.lock import ImageSpec
     from nidome.artifacts.store import Store
 
-__all__ = ["add_user_image", "image_recipe", "make_image", "normalise"]
+__all__ = ["add_user_image", "make_image", "normalise"]
 
-_FORMAT = "oci-image/1"
 _NAME = "io.containerd.image.name"
 _REF = "org.opencontainers.image.ref.name"
 _INDEX = "application/vnd.oci.image.index.v1+json"
@@ -66,12 +65,6 @@ def normalise(name: str) -> str:
     return f"{domain}/{path}{':' + tag if tag else ''}{match['digest'] or ''}"
 
 
-def image_recipe(spec: ImageSpec, binary_sha256: str) -> str:
-    """Return a checksum of what decides the archive's content."""
-    parts = (_FORMAT, binary_sha256, spec.reference, spec.user, spec.capabilities, spec.architecture)
-    return hashlib.sha256(repr(parts).encode()).hexdigest()
-
-
 def make_image(spec: ImageSpec, binary: Entry, store: Store) -> Entry:
     """Make the archive of an image from its binary and return its entry."""
     content = store.blob(binary.sha256).read_bytes()
@@ -85,7 +78,7 @@ def make_image(spec: ImageSpec, binary: Entry, store: Store) -> Entry:
         sha256=writer.sha256,
         size=writer.size,
         provider=binary.provider,
-        recipe=image_recipe(spec, binary.sha256),
+        recipe=spec.digest(binary.sha256),
         reference=spec.reference,
         source=f"binary {binary.sha256}",
         licence=binary.licence,
@@ -115,7 +108,9 @@ def _write_archive(spec: ImageSpec, binary: bytes, writer: Incoming) -> None:
 
 
 def _write_tar(files: dict[str, bytes], writer: Incoming) -> None:
-    with tarfile.open(fileobj=_Sink(writer), mode="w|", format=tarfile.PAX_FORMAT, bufsize=CHUNK) as archive:
+    with tarfile.open(
+        fileobj=cast("IO[bytes]", _Sink(writer)), mode="w|", format=tarfile.PAX_FORMAT, bufsize=CHUNK
+    ) as archive:
         for directory in ("blobs", "blobs/sha256"):
             archive.addfile(_directory(directory))
         for name in sorted(files):
@@ -124,18 +119,26 @@ def _write_tar(files: dict[str, bytes], writer: Incoming) -> None:
             archive.addfile(info, io.BytesIO(files[name]))
 
 
-class _Sink:
+def _tar_into(writer: Incoming) -> tarfile.TarFile:
+    sink = cast("IO[bytes]", _Sink(writer))
+    return tarfile.open(fileobj=sink, mode="w|", format=tarfile.PAX_FORMAT, bufsize=CHUNK)
+
+
+class _Sink(io.RawIOBase):
     """What a streaming tar writes to."""
 
     def __init__(self, writer: Incoming) -> None:
+        super().__init__()
         self._writer = writer
 
-    def write(self, data: bytes) -> int:
-        self._writer.write(data)
-        return len(data)
+    def writable(self) -> bool:
+        """Say yes: that is all it is for."""
+        return True
 
-    def read(self, _size: int = -1) -> bytes:  # a typed file object has one; a writing tar calls none
-        return b""
+    def write(self, data: Any) -> int:
+        """Pass the bytes on."""
+        self._writer.write(bytes(data))
+        return len(data)
 
 
 def _layer(spec: ImageSpec, binary: bytes) -> bytes:
@@ -247,7 +250,7 @@ def _documents(archive: tarfile.TarFile) -> dict[str, Any]:
 def _rename(documents: dict[str, Any], name: str, where: str) -> tuple[dict[str, bytes], list[str]]:
     references: dict[str, None] = {}
     for document in documents.values():
-        targets = list(_index_names(document) if isinstance(document, dict) else _docker_names(document))
+        targets = _targets(document)
         if name and len(targets) > 1:
             raise ArtifactError(
                 "image-name-ambiguous",
@@ -293,16 +296,16 @@ class _DockerName:
         return list(self._image["RepoTags"])
 
 
-def _index_names(document: dict[str, Any]) -> Iterator[_IndexName]:
-    return (_IndexName(manifest) for manifest in document["manifests"])
-
-
-def _docker_names(document: list[dict[str, Any]]) -> Iterator[_DockerName]:
-    return (_DockerName(image) for image in document)
+def _targets(document: Any) -> Sequence[_IndexName | _DockerName]:
+    if isinstance(document, dict):
+        return [_IndexName(manifest) for manifest in document["manifests"]]
+    return [_DockerName(image) for image in document]
 
 
 def _copy(archive: tarfile.TarFile, replaced: dict[str, bytes], writer: Incoming) -> None:
-    with tarfile.open(fileobj=_Sink(writer), mode="w|", format=tarfile.PAX_FORMAT, bufsize=CHUNK) as target:
+    with tarfile.open(
+        fileobj=cast("IO[bytes]", _Sink(writer)), mode="w|", format=tarfile.PAX_FORMAT, bufsize=CHUNK
+    ) as target:
         for info in archive:
             if info.name in replaced:
                 info.size = len(replaced[info.name])

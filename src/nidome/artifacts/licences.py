@@ -19,13 +19,21 @@ _UPPER = re.compile(r"[A-Z]")
 _MODULE_FIELDS = 3
 
 
-def gather(directory: Path, names: Iterable[str], environment: Mapping[str, str]) -> bytes:
-    """Return one text with the licences of every module linked into the binaries, and of Go itself."""
+def gather(
+    directory: Path, names: Iterable[str], environment: Mapping[str, str], libraries: Iterable[str]
+) -> bytes:
+    """Return one text with the licences of every module linked into the binaries, and of Go itself.
+
+    ``libraries`` are C libraries that were linked in; Debian keeps the terms of its packages beside them.
+    """
     places = _go_environment(environment)
     modules = {module for name in names for module in _modules(directory / name, environment)}
     texts: dict[str, list[str]] = {}
     for text in _texts(Path(places["GOROOT"]), ("LICENSE", "PATENTS")):
         texts.setdefault(text, []).append(f"Go {places['GOVERSION'].removeprefix('go')}")
+    for library in libraries:
+        for text in _texts(Path("/usr/share/doc", library), ("copyright",)):
+            texts.setdefault(text, []).append(library)
     for path, version in sorted(modules):
         root = Path(places["GOMODCACHE"]) / f"{_escape(path)}@{_escape(version)}"
         for text in _texts(root):

@@ -26,6 +26,7 @@ _HERE = Path(__file__).parent
 BUILD = _HERE / "build"
 _TOP_LEVEL = {"format", "toolchain", "sources", "components", "images"}
 _SUM = re.compile(r"[0-9a-f]{64}")
+_IMAGE_FORMAT = "oci-image/1"
 _VERSION = re.compile(r"[0-9][0-9A-Za-z.+-]*")
 
 
@@ -58,6 +59,11 @@ class Recipe:
     cgo: bool
     libraries: tuple[str, ...]
     toolchain: str
+
+    @property
+    def documented(self) -> tuple[str, ...]:
+        """Return the packages whose terms go with the binary: C libraries, linked in statically."""
+        return (*(f"{library}-dev" for library in self.libraries), "libc6-dev") if self.cgo else ()
 
     def files(self) -> dict[str, Path]:
         """Return the files of the build directory by the name they have there."""
@@ -113,6 +119,18 @@ class ImageSpec:
     def component(self) -> str:
         """Return the component its binary belongs to."""
         return self.binary.component
+
+    def digest(self, binary_sha256: str) -> str:
+        """Return a checksum of what decides the archive's content."""
+        parts = (
+            _IMAGE_FORMAT,
+            binary_sha256,
+            self.reference,
+            self.user,
+            self.capabilities,
+            self.architecture,
+        )
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
 Spec = BinarySpec | ImageSpec

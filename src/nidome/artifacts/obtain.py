@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nidome.artifacts.settings import Settings
     from nidome.progress import Progress
 
-__all__ = ["cached", "obtain", "user_images"]
+__all__ = ["cached", "obtain", "take_user_images", "user_images"]
 
 _USER = "image:"
 _LEFT_OVER_SECONDS = 24 * 3600.0
@@ -69,6 +69,16 @@ def user_images(settings: Settings) -> list[Artifact]:
         for entry in store.entries().values()
         if entry.provider == "user" and entry.architecture == settings.architecture
     ]
+
+
+def take_user_images(settings: Settings, progress: Progress) -> list[Artifact]:
+    """Bring the images that the bundle's maker had added of their own into the cache."""
+    from nidome.artifacts import bundle  # noqa: PLC0415 - a provider is imported when it is needed
+
+    if settings.bundle is None:
+        return []
+    store = Store(settings.cache)
+    return [_artifact(entry, store) for entry in bundle.user_images(settings.bundle, store, progress)]
 
 
 def _artifact(entry: Entry, store: Store) -> Artifact:
@@ -124,10 +134,8 @@ class _Cache:
         if entry.provider == "bundle":
             return True  # its maker decided; the manifest's checksum holds
         if isinstance(spec, ImageSpec):
-            from nidome.artifacts.images import image_recipe  # noqa: PLC0415 - only where an image is asked for
-
             binary = self.lookup(spec.binary)
-            return binary is not None and entry.recipe == image_recipe(spec, binary.sha256)
+            return binary is not None and entry.recipe == spec.digest(binary.sha256)
         if entry.provider == "release":
             pinned = spec.download.sha256 if spec.download else ""
             return entry.recipe == pinned if pinned else entry.sums == "server"
@@ -145,9 +153,9 @@ class _Cache:
 def _user_image(name: str, cache: _Cache, store: Store) -> Artifact:
     reference = name.removeprefix(_USER)
     for entry in cache.entries.values():
-        if entry.provider == "user" and entry.reference == reference:
-            if entry.architecture == cache.settings.architecture and store.has(entry.sha256, entry.size):
-                return _artifact(entry, store)
+        mine = entry.provider == "user" and entry.architecture == cache.settings.architecture
+        if mine and entry.reference == reference and store.has(entry.sha256, entry.size):
+            return _artifact(entry, store)
     raise ArtifactError(
         "artifact-unknown",
         f"no image '{reference}' was added for {cache.settings.architecture}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,7 +48,7 @@ def default_cache() -> Path:
 
 def host_architecture() -> str:
     """Return this machine's architecture as Go names it."""
-    machine = platform.machine()
+    machine = os.uname().machine
     try:
         return _ARCHITECTURES[machine]
     except KeyError:
