@@ -231,7 +231,8 @@ KNOWN: Mapping[str, Known] = {
 
 PREFIXES: Mapping[Known, tuple[str, ...]] = {
     Known("the bridge plugin is the only network"): (
-        "calico_", "cilium_", "custom_cni_", "flannel_", "kube_ovn_", "kube_router_", "typha_",
+        "calico_", "cilium_", "custom_cni_", "flannel_", "kube_etcd_", "kube_ovn_", "kube_router_",
+        "typha_",
     ),
     _CLOUD: (
         "aws_", "azure_", "cinder_", "external_", "gcp_", "oci_", "openstack_", "upcloud_", "vsphere_",

@@ -19,8 +19,8 @@ _HEAD = """\
 <!-- Made by python -m nidome.declare.reference; a test fails when it differs from the tables. -->
 
 Names and defaults are kubespray's; [Differences](#differences) lists where they are not. A value of the wrong
-type or an unsupported choice is an error with its file and line. A variable of kubespray's that Nidome does not
-use, and one that nobody knows, is a warning with its file and line, and an error with `--strict`.
+type or an unsupported choice is an error with its file and line. A variable of kubespray's that Nidome does
+not use, and one that nobody knows, is a warning with its file and line, and an error with `--strict`.
 """
 
 

@@ -158,10 +158,10 @@ all:
         "10.0.0.7:2022": {role: address}
 """,
             "group_vars/all/empty.yml": "---\n",
-            "group_vars/all/dates.yml": "hex: 0x1F\nfloat: 1e3\nreal: 1.5e+3\nswitched: Off\nnull_word: null\n",
+            "group_vars/all/dates.yml": "hex: 0x1F\nfloat: 1e3\nreal: 1.5e+3\nswitched: Off\nword: null\n",
         },
     ),
-}  # fmt: skip
+}
 
 
 def _write(root: Path, files: dict[str, str]) -> None:

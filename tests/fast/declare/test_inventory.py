@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,9 +33,17 @@ _BAD = {
     "a cycle": ("hosts.yaml", "a:\n  children:\n    b:\n      children:\n        a:\n", "group-cycle", 3),
     "all inside a group": ("hosts.yaml", "a: {children: {all: {hosts: {n1: }}}}\n", "group-cycle", 1),
     "a host named as a group": ("hosts.yaml", "etcd: {hosts: {etcd: }}\n", "host-is-group", 1),
-    "a variable that is no text": ("hosts.yaml", "all:\n  hosts:\n    n1:\n      on: 1\n", "variable-name", 4),
+    "a variable that is no text": (
+        "hosts.yaml",
+        "all:\n  hosts:\n    n1:\n      on: 1\n",
+        "variable-name",
+        4,
+    ),
     "a priority that is no number": (
-        "hosts.yaml", "a:\n  hosts: {n1: }\n  vars:\n    ansible_group_priority: high\n", "variable-type", 4,
+        "hosts.yaml",
+        "a:\n  hosts: {n1: }\n  vars:\n    ansible_group_priority: high\n",
+        "variable-type",
+        4,
     ),
     "a plugin": ("hosts.yaml", "plugin: aws_ec2\n", "inventory-kind", 1),
     "a script": ("hosts", "#!/bin/sh\necho {}\n", "inventory-kind", 0),
@@ -47,7 +56,7 @@ _BAD = {
     "ini: a child that is no group": ("i.ini", "n1\n[a:children]\nb\n", "ini-syntax", 3),
     "ini: a cycle": ("i.ini", "n1\n[a:children]\nb\n[b:children]\na\n", "group-cycle", 5),
     "ini: a deep literal": ("i.ini", "n1 x=" + "[" * 300 + "\n", "ini-syntax", 1),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", _BAD)
@@ -104,7 +113,7 @@ def test_extra_variables_win(inventory: Make) -> None:
 
 
 def test_k8s_cluster_is_derived_where_it_is_not_written(inventory: Make) -> None:
-    """Control-plane and worker hosts are in k8s_cluster, and have its group_vars, without it being written."""
+    """Control-plane and worker hosts are in k8s_cluster, and have its group_vars, though it isn't written."""
     root = inventory({"group_vars/k8s_cluster/x.yml": "x: 1\n"})
     read = read_inventory(root)
     assert read.groups["k8s_cluster"] == ("node1",)
@@ -137,18 +146,77 @@ def test_a_link_to_a_parent_directory_is_an_error(inventory: Make) -> None:
 
 _INIISH = st.lists(
     st.sampled_from(
-        ["[", "]", "all", "g", "h", "n[1:3]", ":vars", ":children", "\n", " ", "x=1", "=", "'", '"', "#", ";", "[g]\n",
-         "[h:children]\n", "[g:vars]\n", "{", "(", "-", "None", "set()", "{[]}", "b'x'", "...", "1j", ":22", "é", "\0", "\\"]
+        [
+            "[",
+            "]",
+            "all",
+            "g",
+            "h",
+            "n[1:3]",
+            ":vars",
+            ":children",
+            "\n",
+            " ",
+            "x=1",
+            "=",
+            "'",
+            '"',
+            "#",
+            ";",
+            "[g]\n",
+            "[h:children]\n",
+            "[g:vars]\n",
+            "{",
+            "(",
+            "-",
+            "None",
+            "set()",
+            "{[]}",
+            "b'x'",
+            "...",
+            "1j",
+            ":22",
+            "é",
+            "\0",
+            "\\",
+        ]
     ),
     max_size=20,
-).map("".join)  # fmt: skip
+).map("".join)
 _YAMLISH = st.lists(
     st.sampled_from(
-        ["all", "g", "h", ": ", ":\n", "\n", "  ", "    ", "hosts", "children", "vars", "n[1:3]", "{", "}", "[", "]", ",",
-         "- ", "1", "x", "~", "'", "plugin", "ansible_group_priority", "&a ", "*a", "<<"]
+        [
+            "all",
+            "g",
+            "h",
+            ": ",
+            ":\n",
+            "\n",
+            "  ",
+            "    ",
+            "hosts",
+            "children",
+            "vars",
+            "n[1:3]",
+            "{",
+            "}",
+            "[",
+            "]",
+            ",",
+            "- ",
+            "1",
+            "x",
+            "~",
+            "'",
+            "plugin",
+            "ansible_group_priority",
+            "&a ",
+            "*a",
+            "<<",
+        ]
     ),
     max_size=25,
-).map("".join)  # fmt: skip
+).map("".join)
 
 
 @given(name=st.sampled_from(["hosts.yaml", "hosts.ini", "hosts"]), text=st.text() | _INIISH | _YAMLISH)
@@ -157,9 +225,21 @@ def test_no_text_makes_an_inventory_fail_otherwise_than_with_an_error(name: str,
     with TemporaryDirectory() as directory:
         path = Path(directory) / name
         path.write_bytes(text.encode("utf-8", "surrogatepass"))
+        where = str(path)
         try:
             read = read_inventory(path)
+            assert all(read.layers(host) or not read.variables(host) for host in read.hosts)
         except DeclarationError as error:
-            assert error.where  # noqa: PT017 - some texts are valid, so there may be no error
-        else:
-            assert all(read.variables(host) is not None for host in read.hosts)
+            where = error.where
+        assert where.startswith(str(path))
+
+
+def test_every_code_of_a_declaration_is_in_the_documentation() -> None:
+    """docs/inventory.md names each error and warning that reading a declaration can end in."""
+    root = Path(__file__).parents[3]
+    sources = [path for part in ("declare", "model") for path in (root / "src/nidome" / part).glob("*.py")]
+    raised = r"(?:fail|_fail|DeclarationError|DeclarationWarning)\(\s*\"([a-z0-9]+(?:-[a-z0-9]+)+)\""
+    codes = {code for path in sources for code in re.findall(raised, path.read_text())}
+    text = (root / "docs/inventory.md").read_text()
+    assert {code for code in codes if f"`{code}`" not in text} == set()
+    assert len(codes) > 40

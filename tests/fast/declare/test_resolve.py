@@ -30,13 +30,11 @@ def test_an_inventory_without_variables_is_the_defaults(inventory: Make) -> None
 
 def test_a_declared_value_points_to_its_line(inventory: Make) -> None:
     """The provenance of a value names the variable, the value, file:line and the layer."""
-    root = inventory(
-        {"group_vars/all/containerd.yml": "---\ncontainerd_max_container_log_line_size: 32768\n"}
-    )
+    layer = "group_vars/all/containerd.yml"
+    root = inventory({layer: "---\ncontainerd_max_container_log_line_size: 32768\n"})
     spec, _ = load(root)
     assert because(spec, "containerd_max_container_log_line_size", "kube_cert_dir") == (
-        f"containerd_max_container_log_line_size = 32768 ({root}/group_vars/all/containerd.yml:2, "
-        "group_vars/all/containerd.yml)",
+        f"containerd_max_container_log_line_size = 32768 ({root}/{layer}:2, {layer})",
         "kube_cert_dir = /etc/kubernetes/ssl (default)",
     )
     assert because(spec.hosts[0], "address", "ip") == (
@@ -62,7 +60,7 @@ def test_a_default_that_follows_from_a_value_points_to_it(inventory: Make) -> No
 
 
 def test_variables_that_nothing_reads_are_warnings_with_their_line(inventory: Make) -> None:
-    """kubespray's unsupported variables say their effect, unknown ones what was perhaps meant, both file:line."""
+    """Unsupported variables say their effect, unknown ones what was perhaps meant, both their file:line."""
     root = inventory(
         {
             "group_vars/all/a.yml": "container_manager: containerd\nkube_reserved: true\n",

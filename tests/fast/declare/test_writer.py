@@ -24,7 +24,9 @@ _VARIABLES = st.fixed_dictionaries(
         "helm_enabled": st.booleans(),
         "cluster_name": st.sampled_from(["cluster.local", "no", "1e3", "12", "0x1f"]),
         "upstream_dns_servers": st.lists(st.ip_addresses(v=4).map(str), max_size=3),
-        "eviction_hard": st.dictionaries(st.sampled_from(["memory.available", "nodefs.available"]), st.just("5%")),
+        "eviction_hard": st.dictionaries(
+            st.sampled_from(["memory.available", "nodefs.available"]), st.just("5%")
+        ),
         "kube_kubeadm_apiserver_extra_args": st.dictionaries(
             st.from_regex(r"[a-z][a-z0-9-]{0,9}", fullmatch=True),
             _TEXT.filter(lambda text: text == "" or not text[0].isspace()),
@@ -33,7 +35,7 @@ _VARIABLES = st.fixed_dictionaries(
         "kubelet_custom_flags": st.lists(_TEXT.map(lambda text: f"--flag={text}"), max_size=3),
         "containerd_metrics_address": st.sampled_from(["", "127.0.0.1:1338"]),
     },
-)  # fmt: skip
+)
 
 
 @given(_VARIABLES)
@@ -72,7 +74,7 @@ def test_a_persons_file_is_left_as_it_is(tmp_path: Path) -> None:
 
 
 def test_every_file_has_every_variable_with_its_meaning(tmp_path: Path) -> None:
-    """Each supported variable stands in the written files, those that cannot change later with their value."""
+    """Each supported variable stands in the files, those that cannot change later with their value."""
     write_inventory(tmp_path, hosts=_HOSTS)
     text = (tmp_path / "group_vars/k8s_cluster/k8s-cluster.yml").read_text()
     assert "\nkube_pods_subnet: 10.233.64.0/18\n" in text

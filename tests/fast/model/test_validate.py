@@ -1,15 +1,18 @@
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from nidome.declare.inventory import read_inventory
 from nidome.declare.resolve import load, resolve
 from nidome.errors import DeclarationError
-from nidome.model.spec import ClusterSpec
 from nidome.model.validate import validate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nidome.model.spec import ClusterSpec
 
 _ONE = "[kube_control_plane]\nnode1 ansible_host=192.168.50.5\n[kube_node]\nnode1\n[etcd]\nnode1\n"
 
@@ -34,7 +37,10 @@ _BAD = {
     "kube_service_addresses: 11.0.0.0/11\n": ("cidr-size", 1),
     "kube_network_node_prefix: 17\n": ("node-prefix", 1),
     "kube_pods_subnet: 10.0.0.0/25\n": ("node-prefix", 1),
-    "kube_pods_subnet: 10.0.0.0/8\nkube_service_addresses: 172.16.0.0/16\nkube_network_node_prefix: 25\n": ("node-prefix", 3),
+    "kube_pods_subnet: 10.0.0.0/8\nkube_service_addresses: 172.16.0.0/16\nkube_network_node_prefix: 25\n": (
+        "node-prefix",
+        3,
+    ),
     "\nkubelet_max_pods: 255\n": ("node-prefix", 2),
     "kube_network_node_prefix: 26\n": ("node-prefix", 1),
     "kube_apiserver_port: 10250\n": ("port-taken", 1),
@@ -43,7 +49,7 @@ _BAD = {
     "kube_service_addresses: 192.168.48.0/20\n": ("address-overlap", 0),
     "etcd_data_dir: /var/lib/containerd\n": ("directory-shared", 1),
     "kube_version: 1.36.4\nip: 127.0.0.1\n": ("host-address", 2),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("variables", _BAD)
@@ -72,7 +78,7 @@ _BAD_HOSTS = {
 
 @pytest.mark.parametrize("text", _BAD_HOSTS)
 def test_hosts_that_make_no_cluster_are_an_error(text: str, tmp_path: Path) -> None:
-    """A group that is missing, a host without address, and more hosts than this release sets up are errors."""
+    """A group that is missing, a host without address, and more hosts than can be set up are errors."""
     with pytest.raises(DeclarationError) as caught:
         load(_path(tmp_path, text))
     assert caught.value.code == _BAD_HOSTS[text]
@@ -81,7 +87,10 @@ def test_hosts_that_make_no_cluster_are_an_error(text: str, tmp_path: Path) -> N
 
 def test_the_model_holds_many_hosts(tmp_path: Path) -> None:
     """The model itself has no limit of hosts: only the release check refuses what cannot be set up yet."""
-    text = "[kube_control_plane]\nn1 ip=10.0.0.1\nn2 ip=10.0.0.2\n[etcd:children]\nkube_control_plane\n[kube_node]\nn3 ip=10.0.0.3\n"
+    text = (
+        "[kube_control_plane]\nn1 ip=10.0.0.1\nn2 ip=10.0.0.2\n"
+        "[etcd:children]\nkube_control_plane\n[kube_node]\nn3 ip=10.0.0.3\n"
+    )
     spec = _spec(tmp_path, text)
     assert [w.code for w in validate(spec)] == ["etcd-even"]
     assert [h.name for h in spec.control_plane] == ["n1", "n2"]
