@@ -67,6 +67,10 @@ def _list(args: argparse.Namespace) -> int:
         return 0
     rows = [("NAME", "OS", "ADDRESS", "POWER", "CREATED")]
     rows += [(m.name, m.os, m.address, "on" if m.running else "off", m.created) for m in found]
+    # Being made or removed just now, or left so by a run that was killed: rm and create sweep those.
+    rows += [
+        (name, "", "", "incomplete", "") for name in machines.names() if name not in {m.name for m in found}
+    ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

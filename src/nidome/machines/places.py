@@ -10,7 +10,9 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 import stat
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,10 +30,13 @@ __all__ = [
     "mountable",
     "readable_errors",
     "remove_empty",
+    "remove_tree",
     "write_atomic",
     "write_json",
 ]
 
+_TREE_TRIES = 100
+_TREE_PAUSE_SECONDS = 0.02
 _DEFAULT_ROOT = Path("/var/lib/nidome/machines")
 
 # What the operating system's error number means here: code, message, next step.
@@ -108,12 +113,13 @@ def locked(directory: Path, *, create: bool = False, wait: bool = True) -> Itera
 
 def _lock(directory: Path, *, create: bool, wait: bool) -> int | None:
     while True:
-        if create:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
-            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except FileNotFoundError:
             if create:
+                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except (FileNotFoundError, FileExistsError):
+            # Somebody removes it just now; "exists" is what mkdir says when it goes between its two looks.
+            if create and (directory.is_dir() or not directory.exists()):
                 continue
             raise
         try:
@@ -159,6 +165,23 @@ def make_readable_directories(directory: Path) -> None:
         make_readable_directories(directory.parent)
         directory.mkdir()
         directory.chmod(0o755)
+
+
+def remove_tree(directory: Path) -> None:
+    """Remove ``directory`` with all in it, also while a program that a killed run left still writes there."""
+    for _ in range(_TREE_TRIES):
+        try:
+            shutil.rmtree(directory)
+        except FileNotFoundError:
+            if not directory.exists():
+                return
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY:
+                raise
+        else:
+            return
+        time.sleep(_TREE_PAUSE_SECONDS)
+    shutil.rmtree(directory)
 
 
 def remove_empty(directory: Path) -> None:

@@ -64,7 +64,7 @@ def wait(address: str, log: Path, *, running: Callable[[], bool], cancelled: Eve
 def _greets(address: str) -> bool:
     try:
         with socket.create_connection((address, PORT), timeout=1.0) as connection:
-            return connection.recv(len(_BANNER)) == _BANNER
+            return connection.makefile("rb").readline().startswith(_BANNER)
     except OSError:
         return False
 

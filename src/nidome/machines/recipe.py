@@ -108,6 +108,7 @@ FILES: dict[str, tuple[str, int]] = {
     "etc/ssh/sshd_config.d/nidome.conf": (_SSHD, 0o644),
     "etc/systemd/system.conf.d/nidome.conf": (_SYSTEM_CONF, 0o644),
     "etc/motd": ("", 0o644),
+    "etc/default/locale": ("LANG=C.UTF-8\n", 0o644),
 }
 
 # The caches of a package installation are of no use, and what is never read need not be written.

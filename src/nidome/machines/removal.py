@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from nidome.errors import MachineError
 from nidome.machines import guest, network, record, supervisor
 from nidome.machines.model import no_such_machine, valid_name
-from nidome.machines.places import locked, machines_root, readable_errors, remove_empty
+from nidome.machines.places import locked, machines_root, readable_errors, remove_empty, remove_tree
 from nidome.machines.requirements import require_root
 
 if TYPE_CHECKING:
@@ -101,16 +100,16 @@ def sweep(directory: Path) -> None:
         if entry.name == record.FILE_NAME:
             continue
         if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
+            remove_tree(entry)
         else:
-            entry.unlink()
+            entry.unlink(missing_ok=True)
 
 
 def _remove_shared(root: Path) -> None:
     network.tear_down(root)
     keys = guest.key_path(root).parent
     if keys.is_dir():
-        shutil.rmtree(keys)
+        remove_tree(keys)
 
 
 def _remove_root(root: Path) -> None:

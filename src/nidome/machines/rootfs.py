@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nidome.errors import MachineError
 from nidome.machines.commands import run
-from nidome.machines.places import cache_root, locked, make_readable_directories, readable_errors
+from nidome.machines.places import cache_root, locked, make_readable_directories, readable_errors, remove_tree
 from nidome.machines.recipe import FILES, Recipe, build_command
 from nidome.machines.sources import carried_apt_options, source_lines
 
@@ -71,7 +70,7 @@ def ensure(release: str, progress: Progress) -> Path:
 def _build(recipe: Recipe, home: Path, item: Item) -> None:
     """Make ``recipe`` beside its final place, then move it there. The caller holds the lock of ``home``."""
     for leftover in home.glob(f"{_BUILDING}*"):
-        shutil.rmtree(leftover)
+        remove_tree(leftover)
     temporary = home / f"{_BUILDING}{recipe.directory}"
     try:
         make_readable_directories(temporary / "tmp")
@@ -79,7 +78,8 @@ def _build(recipe: Recipe, home: Path, item: Item) -> None:
         _finish(recipe, temporary / "root")
         (temporary / "root").rename(home / recipe.directory)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        if temporary.is_dir():
+            remove_tree(temporary)
 
 
 def _debootstrap(recipe: Recipe, temporary: Path, item: Item) -> None:
