@@ -33,6 +33,9 @@ class Command:
 
 
 COMMANDS: tuple[Command, ...] = (
+    Command("up", "nidome.cli.up", "make a disposable host with a Ready cluster on it"),
+    Command("plan", "nidome.cli.plan", "show what an apply would change, and why"),
+    Command("apply", "nidome.cli.apply", "converge to the declaration"),
     Command("artifacts", "nidome.cli.artifacts", "list, fetch, verify and bundle what gets installed"),
     Command("machines", "nidome.cli.machines", "create and remove disposable systemd hosts"),
 )

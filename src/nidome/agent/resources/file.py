@@ -1,0 +1,115 @@
+"""A file with its content, mode and owner."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, Sequence, Tuple
+
+from nidome.agent.resources.base import Observed, Resource
+from nidome.agent.system import mode_of, owner_of, replaced
+
+if TYPE_CHECKING:
+    from nidome.agent.host import Host
+
+__all__ = ["File", "apply", "observe", "remove"]
+
+_SHOWN = 65536
+
+
+@dataclass(frozen=True)
+class File(Resource):
+    """``path`` holds ``content``.
+
+    Ownership ``whole``: nobody else may write to it. ``create-only``: written where it is missing, then
+    left to whoever rotates it. ``secret`` content is compared by hash and never shown.
+    """
+
+    kind: ClassVar[str] = "File"
+    path: str
+    content: str
+    mode: str = "0644"
+    owner: str = "root"
+    group: str = "root"
+    ownership: str = "whole"
+    secret: bool = False
+
+    @property
+    def key(self) -> str:
+        """The path."""
+        return self.path
+
+    @property
+    def paths(self) -> Tuple[str, ...]:
+        """The path itself."""
+        return (self.path,)
+
+    def desired(self) -> Dict[str, Any]:
+        """Hash, mode and owner; for a create-only file the hash is whatever is found."""
+        state: Dict[str, Any] = {"mode": self.mode, "owner": [self.owner, self.group]}
+        if self.ownership == "whole":
+            state["sha256"] = hashlib.sha256(self.content.encode()).hexdigest()
+        return state
+
+
+def _content(resource: File) -> bytes:
+    return resource.content.encode()
+
+
+def observe(resources: Sequence[File], host: Host) -> List[Observed]:
+    """Read each file; its text comes along where it differs and may be shown."""
+    del host
+    return [_observe_one(resource) for resource in resources]
+
+
+def _observe_one(resource: File) -> Observed:
+    try:
+        status = os.stat(resource.path)
+        with open(resource.path, "rb") as source:
+            content = source.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    state: Dict[str, Any] = {"mode": mode_of(status), "owner": owner_of(status)}
+    if resource.ownership == "whole":
+        state["sha256"] = hashlib.sha256(content).hexdigest()
+        if content != _content(resource) and not resource.secret and len(content) <= _SHOWN:
+            state["$text"] = content.decode(errors="replace")
+    return state
+
+
+def apply(resource: File, host: Host) -> None:
+    """Write the file whole; what stood there before Nidome is kept for a reset."""
+    exists = os.path.exists(resource.path)
+    if not host.ledger.has(resource.id):
+        host.ledger.add(resource.kind, resource.key, prior=_prior(resource.path) if exists else None)
+    content = _content(resource)
+    if exists and resource.ownership == "create-only":
+        with open(resource.path, "rb") as source:
+            content = source.read()
+    with replaced(resource.path, int(resource.mode, 8), resource.owner, resource.group) as out:
+        out.write(content)
+        if resource.secret:
+            out.flush()
+            os.fsync(out.fileno())
+
+
+def _prior(path: str) -> Dict[str, Any]:
+    status = os.stat(path)
+    with open(path, "rb") as source:
+        content = base64.b64encode(source.read()).decode()
+    return {"content": content, "mode": mode_of(status), "owner": owner_of(status)}
+
+
+def remove(entry: Dict[str, Any], host: Host) -> None:
+    """Remove the file, or put back what stood there before."""
+    del host
+    prior = entry.get("prior")
+    if prior:
+        with replaced(entry["key"], int(prior["mode"], 8), *prior["owner"]) as out:
+            out.write(base64.b64decode(prior["content"]))
+        return
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(entry["key"])

@@ -1,0 +1,110 @@
+"""A container image in containerd, imported from an archive that this host was sent."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, Sequence
+
+from nidome.agent.resources.base import Observed, Resource, unobservable
+from nidome.agent.system import run
+from nidome.errors import ResourceError
+
+if TYPE_CHECKING:
+    from nidome.agent.host import Host
+
+__all__ = ["Image", "apply", "observe", "remove"]
+
+_START_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Image(Resource):
+    """``reference`` is in containerd's Kubernetes namespace, from the archive with this sha256.
+
+    ``store`` is containerd's data directory: where it is empty there are no images, whether containerd
+    runs or not.
+    """
+
+    kind: ClassVar[str] = "Image"
+    reference: str
+    sha256: str
+    ctr: str = "/usr/local/bin/ctr"
+    socket: str = "/run/containerd/containerd.sock"
+    store: str = "/var/lib/containerd"
+
+    @property
+    def key(self) -> str:
+        """The reference."""
+        return self.reference
+
+    def desired(self) -> Dict[str, Any]:
+        """The archive it came from."""
+        return {"archive": self.sha256}
+
+
+def _ctr(resource: Image, *arguments: str, check: bool = True) -> str:
+    return run([resource.ctr, "-a", resource.socket, "-n", "k8s.io", *arguments], check=check)
+
+
+def _listed(resource: Image) -> Dict[str, str]:
+    rows = _ctr(resource, "images", "list").splitlines()[1:]
+    return {row.split()[0]: row.split()[2] for row in rows if len(row.split()) > 2}  # noqa: PLR2004 - REF TYPE DIGEST
+
+
+def observe(resources: Sequence[Image], host: Host) -> List[Observed]:
+    """List containerd's images once."""
+    if not resources:
+        return []
+    first = resources[0]
+    if not os.path.isdir(f"{first.store}/io.containerd.metadata.v1.bolt"):
+        return [None for _ in resources]
+    if not os.path.exists(first.ctr) or not os.path.exists(first.socket):
+        return [unobservable("containerd is not running") for _ in resources]
+    try:
+        listed = _listed(first)
+    except ResourceError:
+        return [unobservable("containerd does not answer") for _ in resources]
+    return [_state(resource, listed, host) for resource in resources]
+
+
+def _state(resource: Image, listed: Dict[str, str], host: Host) -> Observed:
+    digest = listed.get(resource.reference)
+    if digest is None:
+        return None
+    known = (host.ledger.entries.get(resource.id) or {}).get("data") or {}
+    return {"archive": known.get("archive") if known.get("digest") == digest else f"unknown, image {digest}"}
+
+
+def apply(resource: Image, host: Host) -> None:
+    """Import the archive; the image is pinned, since no registry may be there to bring it back."""
+    blob = host.blob(resource.sha256)
+    if blob is None:
+        raise ResourceError("artifact-not-sent", f"the archive {resource.sha256[:12]} is not on the host", where=resource.id)
+    _wait_for(resource)
+    _ctr(resource, "images", "import", blob)
+    _ctr(resource, "images", "label", resource.reference, "io.cri-containerd.pinned=pinned")
+    digest = _listed(resource).get(resource.reference)
+    host.ledger.add(resource.kind, resource.key, data={"archive": resource.sha256, "digest": digest})
+
+
+def _wait_for(resource: Image) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while True:
+        try:
+            _ctr(resource, "version")
+        except ResourceError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+        else:
+            return
+
+
+def remove(entry: Dict[str, Any], host: Host) -> None:
+    """Forget the image where containerd still runs; at a reset its data directory goes anyway."""
+    resource = Image(entry["key"], "")
+    del host
+    if os.path.exists(resource.socket) and os.path.exists(resource.ctr):
+        _ctr(resource, "images", "remove", resource.reference, check=False)

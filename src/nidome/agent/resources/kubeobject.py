@@ -1,0 +1,166 @@
+"""An object in the Kubernetes API, kept by server-side apply."""
+
+from __future__ import annotations
+
+import copy
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Dict, Iterator, List, Optional, Sequence, Tuple
+
+from nidome.agent.kube import object_path
+from nidome.agent.resources.base import Observed, Resource, failed, unobservable
+from nidome.errors import ResourceError
+
+if TYPE_CHECKING:
+    from nidome.agent.host import Host
+    from nidome.agent.kube import Api
+
+__all__ = ["KubeObject", "apply", "observe", "remove", "wait_for_api"]
+
+_VOLATILE = ("managedFields", "resourceVersion", "generation")
+FILE_REFERENCE = "$file"
+
+
+@dataclass(frozen=True)
+class KubeObject(Resource):
+    """The API holds an object with these fields; fields that the manifest does not name belong to others.
+
+    ``access`` is the API server's URL, CA, certificate and key. A value ``{"$file": PATH, "part": N}`` in the
+    manifest stands for a file of this host (its N-th dot-separated part), so that secrets stay on it.
+    ``unit`` is the API server's unit and ``store`` the store's data: where there is no data, no object
+    exists; where there is and the API is down, nothing can be said. ``patch`` never creates the object.
+    """
+
+    kind: ClassVar[str] = "KubeObject"
+    manifest: Dict[str, Any]
+    access: Tuple[str, str, str, str]
+    unit: str
+    store: str
+    patch: bool = False
+    take_over: bool = field(default=False, compare=False)
+
+    @property
+    def key(self) -> str:
+        """Kind, namespace and name, with the API path that they have."""
+        return object_path(self.manifest)
+
+    def desired(self) -> Dict[str, Any]:
+        """The API server itself says whether applying would change anything."""
+        return {"in sync": True}
+
+
+def _resolve(value: Any) -> Any:
+    if isinstance(value, dict):
+        if FILE_REFERENCE in value:
+            with open(value[FILE_REFERENCE], encoding="utf-8") as source:
+                text = source.read().strip()
+            return text.split(".")[value["part"]] if "part" in value else text
+        return {k: _resolve(v) for k, v in value.items()}
+    return [_resolve(v) for v in value] if isinstance(value, list) else value
+
+
+def _bare(thing: Dict[str, Any]) -> Dict[str, Any]:
+    bare = copy.copy(thing)
+    bare["metadata"] = {k: v for k, v in thing["metadata"].items() if k not in _VOLATILE}
+    return bare
+
+
+def _differences(before: Any, after: Any, path: str = "") -> Iterator[List[Any]]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name in sorted({*before, *after}):
+            yield from _differences(before.get(name), after.get(name), f"{path}.{name}" if path else name)
+    elif before != after:
+        yield [path, before, after]
+
+
+def _service_up(resource: KubeObject, host: Host) -> Optional[Dict[str, Any]]:
+    """Return why objects cannot be seen now, None where they can; wait for an API server that is starting."""
+    shown = host.unit(resource.unit)
+    if shown.get("ActiveState") not in ("active", "activating"):
+        return unobservable(f"{resource.unit} is not running, and the store has data")
+    try:
+        wait_for_api(host.api(resource.access), 60)
+    except ResourceError as error:
+        return unobservable(f"the API server does not answer: {error.message}")
+    return None
+
+
+def wait_for_api(api: Api, seconds: float) -> None:
+    """Wait until the API server says that it is ready; raise ResourceError with what it last said."""
+    import time  # noqa: PLC0415 - used by this one function
+
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            status, answer = api.request("GET", "/readyz", timeout=5)
+            if status == 200:  # noqa: PLR2004 - HTTP OK
+                return
+            said = str(answer)
+        except ResourceError as error:
+            said = error.message
+        if time.monotonic() > deadline:
+            raise ResourceError("api-not-ready", f"the API server is not ready after {seconds:.0f} s: {said[-300:]}", where=api.server)
+        time.sleep(0.025)
+
+
+def observe(resources: Sequence[KubeObject], host: Host) -> List[Observed]:
+    """Compare each object with what applying it would give."""
+    if not resources:
+        return []
+    first = resources[0]
+    if not os.path.exists(first.store):
+        return [None for _ in resources]
+    down = _service_up(first, host)
+    return [down or _observe_one(resource, host) for resource in resources]
+
+
+def _observe_one(resource: KubeObject, host: Host) -> Observed:
+    api = host.api(resource.access)
+    try:
+        live = api.get(resource.key)
+        if live is None:
+            return None
+        wanted = api.apply(_resolve(resource.manifest), dry_run=True, force=resource.take_over)
+    except ResourceError as error:
+        return failed(error.to_json())
+    changes = list(_differences(_bare(live), _bare(wanted)))
+    return {"in sync": not changes, "$fields": _shown(resource, changes)}
+
+
+def _shown(resource: KubeObject, changes: List[List[Any]]) -> List[List[Any]]:
+    if resource.manifest["kind"] == "Secret":
+        return [[path, "***", "***"] for path, _, _ in changes]
+    return changes
+
+
+def apply(resource: KubeObject, host: Host) -> None:
+    """Apply the manifest on the server's side."""
+    api = host.api(resource.access)
+    wait_for_api(api, 120)
+    if resource.patch and api.get(resource.key) is None:
+        raise ResourceError("object-missing", "the object to be labelled does not exist", where=resource.key)
+    if not resource.patch:
+        host.ledger.add(resource.kind, resource.key, data={"access": list(resource.access)})
+    _apply_when_possible(resource, api)
+
+
+def _apply_when_possible(resource: KubeObject, api: Api) -> None:
+    """Apply; an API server in its first second may lack a namespace or an account that it makes itself."""
+    import time  # noqa: PLC0415 - used by this one function
+
+    deadline = time.monotonic() + 15
+    while True:
+        try:
+            api.apply(_resolve(resource.manifest), force=resource.take_over)
+        except ResourceError as error:
+            early = error.code == "api-refused" and ("HTTP 404" in error.message or "HTTP 403" in error.message)
+            if not early or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+        else:
+            return
+
+
+def remove(entry: Dict[str, Any], host: Host) -> None:
+    """Delete the object."""
+    host.api(entry["data"]["access"]).delete(entry["key"])

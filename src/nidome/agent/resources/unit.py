@@ -1,0 +1,230 @@
+"""A systemd service, and the restart that a change of what it reads calls for."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, Optional, Sequence, Tuple
+
+from nidome.agent.residue import nft_tables, remove_residue
+from nidome.agent.resources.base import Observed, Resource
+from nidome.agent.system import read_text, run, write_whole
+
+if TYPE_CHECKING:
+    from nidome.agent.host import Host
+
+__all__ = ["DIRECTORY", "Restart", "Unit", "apply", "apply_restart", "observe", "observe_restarts", "remove"]
+
+DIRECTORY = "/etc/systemd/system"
+_WANTS = "multi-user.target.wants"
+
+# A unit that waits for its own start-up to end, or for a unit ordered before it, is on its way.
+_RUNNING = {("active", "running"), ("activating", "start"), ("activating", "start-pre"), ("activating", "start-post")}
+
+
+@dataclass(frozen=True)
+class Unit(Resource):
+    """``name`` (with its suffix) is a unit with this ``text``, enabled and running as told.
+
+    ``inputs`` are the files its process reads at start only: when one of them is no longer what the
+    process read, the unit is stale, and its :class:`Restart` is due. ``residue`` is what the process leaves
+    behind when it ends (see :mod:`nidome.agent.residue`), removed with the unit.
+    """
+
+    kind: ClassVar[str] = "Unit"
+    name: str
+    text: str
+    inputs: Tuple[str, ...] = ()
+    residue: Tuple[str, ...] = ()
+    enabled: bool = True
+    running: bool = True
+
+    @property
+    def key(self) -> str:
+        """The unit's name."""
+        return self.name
+
+    @property
+    def path(self) -> str:
+        """The unit file."""
+        return f"{DIRECTORY}/{self.name}"
+
+    @property
+    def paths(self) -> Tuple[str, ...]:
+        """The unit file."""
+        return (self.path,)
+
+    def desired(self) -> Dict[str, Any]:
+        """The unit file's hash, whether it is enabled, whether it runs."""
+        digest = hashlib.sha256(self.text.encode()).hexdigest()
+        return {"sha256": digest, "enabled": self.enabled, "running": self.running}
+
+
+@dataclass(frozen=True)
+class Restart(Resource):
+    """The unit's process has read its ``inputs`` and its unit file as they are now."""
+
+    kind: ClassVar[str] = "Restart"
+    name: str
+    inputs: Tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The unit's name."""
+        return self.name
+
+    def desired(self) -> Dict[str, Any]:
+        """No input is newer than the process."""
+        return {"stale": []}
+
+
+def observe(resources: Sequence[Unit], host: Host) -> List[Observed]:
+    """Ask systemd once about all units."""
+    host.show_units([r.name for r in resources if r.name not in host.units])
+    return [_observe_one(resource, host) for resource in resources]
+
+
+def _observe_one(resource: Unit, host: Host) -> Observed:
+    text = read_text(resource.path)
+    if text is None:
+        return None
+    shown = host.unit(resource.name)
+    state: Dict[str, Any] = {
+        "sha256": hashlib.sha256(text.encode()).hexdigest(),
+        "enabled": shown.get("UnitFileState") == "enabled",
+        "running": _runs(shown),
+    }
+    if text != resource.text:
+        state["$text"] = text
+    if not state["running"]:
+        state["$state"] = f"{shown.get('ActiveState')} ({shown.get('SubState')}, {shown.get('Result')})"
+    return state
+
+
+def _runs(shown: Dict[str, str]) -> bool:
+    if shown.get("ActiveState") == "inactive" and shown.get("Job", "0") not in ("", "0"):
+        # Its start is queued behind a unit that it is ordered after.
+        return True
+    return (shown.get("ActiveState", ""), shown.get("SubState", "")) in _RUNNING
+
+
+def apply(resource: Unit, host: Host) -> None:
+    """Write, enable and start the unit; the start is only asked for, a condition waits for readiness."""
+    text = read_text(resource.path)
+    if text != resource.text:
+        _enter(resource, host)
+        write_whole(resource.path, resource.text.encode(), 0o644)
+    _enable(resource)
+    shown = host.unit(resource.name, fresh=True)
+    if shown.get("NeedDaemonReload") == "yes":
+        run(["systemctl", "daemon-reload"])
+        shown = host.unit(resource.name, fresh=True)
+    if resource.running and not _runs(shown):
+        _start(resource.name, _with_unit_file(resource.name, resource.inputs), host, "start")
+    elif not resource.running and _runs(shown):
+        run(["systemctl", "stop", "--", resource.name])
+    host.units.pop(resource.name, None)
+
+
+def _enable(resource: Unit) -> None:
+    """Make or remove the link that starts the unit at boot; `systemctl enable` would reload all units too."""
+    link = f"{DIRECTORY}/{_WANTS}/{resource.name}"
+    if resource.enabled and not os.path.lexists(link):
+        os.makedirs(os.path.dirname(link), exist_ok=True)
+        os.symlink(resource.path, link)
+    elif not resource.enabled and os.path.lexists(link):
+        os.unlink(link)
+
+
+def _enter(resource: Unit, host: Host) -> None:
+    known = (host.ledger.entries.get(resource.id) or {}).get("data") or {}
+    tables = known.get("nft_tables")
+    if tables is None:
+        tables = nft_tables()
+    host.ledger.add(resource.kind, resource.key, data={"residue": list(resource.residue), "nft_tables": tables})
+
+
+def _with_unit_file(name: str, inputs: Sequence[str]) -> List[str]:
+    return [f"{DIRECTORY}/{name}", *inputs]
+
+
+def _start(name: str, inputs: Sequence[str], host: Host, verb: str, *, wait: bool = False) -> None:
+    record = {"start": None, "asked": time.monotonic(), "inputs": {p: host.sha256(p) for p in inputs}}
+    os.makedirs(f"{host.state}/units", mode=0o700, exist_ok=True)
+    write_whole(f"{host.state}/units/{name}.json", json.dumps(record).encode(), 0o600)
+    if host.unit(name).get("ActiveState") == "failed":
+        # A unit over its start limit would refuse; its past does not matter to what is asked now.
+        run(["systemctl", "reset-failed", "--", name], check=False)
+    run(["systemctl", verb, *([] if wait else ["--no-block"]), "--", name], timeout=300)
+
+
+# What a running process has read.
+
+
+def observe_restarts(resources: Sequence[Restart], host: Host) -> List[Observed]:
+    """Compare what each process read at its start with what its inputs hold now."""
+    host.show_units([r.name for r in resources if r.name not in host.units])
+    return [_stale(resource, host) for resource in resources]
+
+
+def _stale(resource: Restart, host: Host) -> Observed:
+    shown = host.unit(resource.name)
+    if not _runs(shown):
+        # What does not run has read nothing; starting it is the unit's own matter.
+        return {"stale": [], "$running": False, "$in_force": {}}
+    inputs = _with_unit_file(resource.name, resource.inputs)
+    start = int(shown.get("ExecMainStartTimestampMonotonic") or 0) / 1e6
+    read = _read_at_start(resource.name, start, host)
+    if read is not None:
+        stale = [p for p in inputs if p in read and host.sha256(p) != read[p]] + [p for p in inputs if p not in read]
+    else:
+        began = time.time() - (time.monotonic() - start)
+        stale = [p for p in inputs if _changed_at(p) > began]
+    return {"stale": sorted(stale), "$running": True, "$in_force": read or {}}
+
+
+def _changed_at(path: str) -> float:
+    try:
+        return os.stat(path).st_ctime
+    except FileNotFoundError:
+        return 0.0
+
+
+def _read_at_start(name: str, start: float, host: Host) -> Optional[Dict[str, Optional[str]]]:
+    """Return what the process read, or None where somebody else started it since."""
+    path = f"{host.state}/units/{name}.json"
+    try:
+        with open(path, encoding="utf-8") as source:
+            record = json.load(source)
+    except (OSError, ValueError):
+        return None
+    if start == 0:
+        return dict(record["inputs"])
+    if record["start"] is None and start >= record["asked"]:
+        record["start"] = start
+        with contextlib.suppress(OSError):
+            write_whole(path, json.dumps(record).encode(), 0o600)
+    return dict(record["inputs"]) if record["start"] == start else None
+
+
+def apply_restart(resource: Restart, host: Host) -> None:
+    """Restart the unit and wait until systemd says that it is up."""
+    _start(resource.name, _with_unit_file(resource.name, resource.inputs), host, "restart", wait=True)
+    host.units.pop(resource.name, None)
+
+
+def remove(entry: Dict[str, Any], host: Host) -> None:
+    """Stop and disable the unit, remove its file and what its process left behind."""
+    name, data = entry["key"], entry.get("data") or {}
+    run(["systemctl", "disable", "--quiet", "--now", "--", name], check=False)
+    for path in (f"{DIRECTORY}/{name}", f"{host.state}/units/{name}.json"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+    run(["systemctl", "daemon-reload"], check=False)
+    run(["systemctl", "reset-failed", "--", name], check=False)
+    for residue in data.get("residue") or []:
+        remove_residue(residue.replace("$nft-tables", ",".join(data.get("nft_tables") or [])))

@@ -1,0 +1,139 @@
+"""Small operations on the host: run a program, write a file whole or not at all, hash, name owners."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import grp
+import hashlib
+import os
+import pwd
+import stat
+import subprocess
+from typing import IO, Iterator, List, Optional, Sequence
+
+from nidome.errors import ResourceError
+
+__all__ = [
+    "TEMPORARY",
+    "mode_of",
+    "owner_of",
+    "read_text",
+    "replaced",
+    "run",
+    "sha256_file",
+    "sweep",
+    "write_whole",
+]
+
+TEMPORARY = ".nidome-tmp"
+"""Suffix of files under construction; a name so marked belongs to nobody once no agent runs."""
+
+_CHUNK = 1 << 20
+
+
+def run(arguments: Sequence[str], *, check: bool = True, stdin: Optional[bytes] = None, timeout: float = 120) -> str:
+    """Run a program without a shell and return its output; raise ResourceError with its last words."""
+    try:
+        done = subprocess.run(  # noqa: S603 - an argument list, no shell
+            list(arguments), input=stdin, capture_output=True, timeout=timeout, check=False
+        )
+    except FileNotFoundError:
+        raise ResourceError(
+            "program-missing", f"the program '{arguments[0]}' is not on this host", hint="run `nidome apply` again"
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise ResourceError("program-timeout", f"'{' '.join(arguments[:3])}' took over {timeout:.0f} s") from None
+    if check and done.returncode != 0:
+        words = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()[-3:]
+        raise ResourceError("program-failed", f"'{' '.join(arguments[:4])}' exited {done.returncode}: {' / '.join(words)}")
+    return done.stdout.decode(errors="replace")
+
+
+@contextlib.contextmanager
+def replaced(path: str, mode: int, owner: str = "root", group: str = "root") -> Iterator[IO[bytes]]:
+    """Give a file to write to that takes the place of ``path`` when the block ends without an error.
+
+    The temporary name follows from ``path``, so that one left by a kill is overwritten by the next run.
+    """
+    directory, name = os.path.split(path)
+    temporary = os.path.join(directory, f".{name}{TEMPORARY}")
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary)
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(handle, "wb") as out:
+            os.fchmod(out.fileno(), mode)
+            uid, gid = pwd.getpwnam(owner).pw_uid, grp.getgrnam(group).gr_gid
+            if (uid, gid) != (os.geteuid(), os.getegid()):
+                os.fchown(out.fileno(), uid, gid)
+            yield out
+        os.rename(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+
+
+def write_whole(path: str, content: bytes, mode: int, *, durable: bool = False) -> None:
+    """Write a file that is there whole or not at all; ``durable`` survives a power cut too."""
+    with replaced(path, mode) as out:
+        out.write(content)
+        if durable:
+            out.flush()
+            os.fsync(out.fileno())
+
+
+def sweep(directories: Sequence[str]) -> None:
+    """Remove files under construction that a killed run left in these directories."""
+    for directory in directories:
+        with contextlib.suppress(OSError):
+            for name in os.listdir(directory):
+                if name.endswith(TEMPORARY):
+                    os.unlink(os.path.join(directory, name))
+
+
+def sha256_file(path: str) -> str:
+    """Return the sha256 of a file's content in hex."""
+    digest = hashlib.sha256()
+    with open(path, "rb", buffering=0) as source:
+        while True:
+            block = source.read(_CHUNK)
+            if not block:
+                return digest.hexdigest()
+            digest.update(block)
+
+
+def read_text(path: str) -> Optional[str]:
+    """Return a file's text, or None where there is no such file."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as source:
+            return source.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def mode_of(status: os.stat_result) -> str:
+    """Return permission bits the way people write them, such as ``0640``."""
+    return f"{stat.S_IMODE(status.st_mode):04o}"
+
+
+@functools.lru_cache(maxsize=256)
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+@functools.lru_cache(maxsize=256)
+def _group(gid: int) -> str:
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
+
+
+def owner_of(status: os.stat_result) -> List[str]:
+    """Return the user and group a file belongs to, by name."""
+    return [_user(status.st_uid), _group(status.st_gid)]

@@ -1,0 +1,68 @@
+"""``nidome apply``: converge to the declaration."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nidome.cli import common
+from nidome.cli.views import view
+from nidome.errors import StateError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from nidome.engine.run import Options
+    from nidome.events import Sink
+    from nidome.model.spec import ClusterSpec
+
+__all__ = ["configure", "converge", "options", "run"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    common.add_inventory(parser)
+    common.add_run(parser)
+    common.add_artifacts(parser)
+    parser.add_argument("plan", nargs="?", type=Path, metavar="PLAN", help="a plan file: apply exactly this, or refuse")
+
+
+def options(args: argparse.Namespace) -> Options:
+    """Return a run's options from the command line."""
+    from nidome.engine.run import Options  # noqa: PLC0415 - not needed for --help
+    from nidome.engine.selection import Selection  # noqa: PLC0415 - as above
+
+    selection = Selection(common.words(args.tags), common.words(args.skip_tags), common.words(args.limit))
+    return Options(selection, common.words(args.ignore_preflight_errors), args.take_over)
+
+
+def _stored(path: Path) -> dict[str, Any]:
+    try:
+        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise StateError("plan-unreadable", f"cannot read the plan: {error}", where=str(path), hint="nidome plan -o FILE") from None
+    return document
+
+
+def converge(spec: ClusterSpec, args: argparse.Namespace, sink: Sink, planned: dict[str, Any] | None = None) -> bool:
+    """Lock the hosts, plan, and carry the plan out; return whether all went well."""
+    from nidome.engine.run import Run, require_same  # noqa: PLC0415 - not needed for --help
+    from nidome.roles.playbook import CLUSTER  # noqa: PLC0415 - as above
+
+    with Run(spec, CLUSTER, common.fetcher(common.settings(args), spec), sink, options(args)) as run:
+        run.lock()
+        plan = run.plan()
+        if planned is not None:
+            require_same(planned, plan)
+        return run.apply(plan)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Apply; return 0 when every host succeeded, 1 otherwise."""
+    planned = _stored(args.plan) if args.plan else None
+    spec, warnings = common.declared(args)
+    with common.recorded(spec, view(args.view, verbose=args.verbose), sys.argv) as sink:
+        common.warn(warnings, sink)
+        return 0 if converge(spec, args, sink, planned) else 1

@@ -1,0 +1,49 @@
+"""``nidome plan``: what an apply would change, before anything is changed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nidome.cli import common
+from nidome.cli.apply import options
+from nidome.cli.views import render_plan
+
+if TYPE_CHECKING:
+    import argparse
+
+    from nidome.events import Event
+
+__all__ = ["configure", "run"]
+
+_CHANGES = 2
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    common.add_inventory(parser)
+    common.add_run(parser)
+    common.add_artifacts(parser)
+    parser.add_argument("-o", "--output", type=Path, help="store the plan, for: nidome apply FILE")
+    parser.add_argument("--json", action="store_true", help="print the plan as JSON")
+
+
+def _quiet(event: Event) -> None:
+    del event
+
+
+def run(args: argparse.Namespace) -> int:
+    """Plan; return 0 when nothing is to be done, 2 when something is."""
+    from nidome.engine.run import Run  # noqa: PLC0415 - not needed for --help
+    from nidome.roles.playbook import CLUSTER  # noqa: PLC0415 - as above
+
+    spec, warnings = common.declared(args)
+    common.warn(warnings)
+    with Run(spec, CLUSTER, common.fetcher(common.settings(args), spec), _quiet, options(args)) as this:
+        plan = this.plan()
+    document = plan.to_json()
+    if args.output:
+        common.write_file(args.output, json.dumps(document, indent=1) + "\n")
+    print(json.dumps(document, indent=1) if args.json else render_plan(document, plan.counts))
+    return 0 if plan.empty else _CHANGES

@@ -1,0 +1,91 @@
+"""``nidome up``: disposable hosts with a Ready cluster on them, and the inventory they came from."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from nidome.cli import common
+from nidome.cli.apply import converge
+from nidome.cli.views import view
+from nidome.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from nidome.machines.model import Machine
+
+__all__ = ["configure", "run"]
+
+_MACHINE_FILE = "machine.yml"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    common.add_inventory(parser)
+    common.add_run(parser)
+    common.add_artifacts(parser)
+    parser.add_argument("--nodes", type=int, default=1, help="how many hosts (this release: 1)")
+    parser.add_argument("--os", default="debian:12", help="debian:11, debian:12 or debian:13")
+
+
+def _host_variables(machine: Machine) -> dict[str, Any]:
+    arguments = f"-o UserKnownHostsFile={machine.known_hosts} -o StrictHostKeyChecking=yes"
+    return {
+        "ansible_host": machine.address,
+        "ansible_user": machine.user,
+        "ansible_port": machine.port,
+        "ansible_ssh_private_key_file": str(machine.key),
+        "ansible_ssh_common_args": arguments,
+    }
+
+
+def _machines(args: argparse.Namespace, names: Sequence[str]) -> list[Machine]:
+    from nidome import machines  # noqa: PLC0415 - not needed for --help
+    from nidome.artifacts.store import Store  # noqa: PLC0415 - as above
+    from nidome.progress import Progress  # noqa: PLC0415 - as above
+
+    existing = {m.name: m for m in machines.listing()}
+    blobs = Store(common.settings(args).cache).blobs
+    blobs.mkdir(parents=True, exist_ok=True)
+    missing = [n for n in names if n not in existing]
+    made = machines.create_many(missing, os=args.os, blobs=blobs, progress=Progress()) if missing else []
+    found = {m.name: m for m in made}
+    return [found.get(n) or _powered(existing[n]) for n in names]
+
+
+def _powered(machine: Machine) -> Machine:
+    from nidome import machines  # noqa: PLC0415 - not needed for --help
+
+    return machine if machine.running else machines.start(machine.name)
+
+
+def _write(args: argparse.Namespace, made: Sequence[Machine]) -> None:
+    from nidome.declare.writer import write_inventory  # noqa: PLC0415 - not needed for --help
+
+    variables: dict[str, Any] = {"etcd_deployment_type": "kine"} if len(made) == 1 else {}
+    write_inventory(args.inventory, hosts={m.name: {} for m in made}, variables=variables)
+    for machine in made:
+        # A disposable host may have another address next time: this one file is Nidome's, the others are yours.
+        path = args.inventory / "host_vars" / machine.name / _MACHINE_FILE
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = [f"{name}: {json.dumps(value)}\n" for name, value in _host_variables(machine).items()]
+        common.write_file(path, "# How to reach the disposable host. Written anew by each `nidome up`.\n" + "".join(lines))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make hosts, write the inventory, converge; return 0 when the cluster is Ready."""
+    if args.nodes != 1:
+        raise UsageError("nodes-unsupported", f"{args.nodes} nodes are not supported yet", where="--nodes", hint="use --nodes 1")
+    names = [f"node{n + 1}" for n in range(args.nodes)]
+    _write(args, _machines(args, names))
+    spec, warnings = common.declared(args)
+    with common.recorded(spec, view(args.view, verbose=args.verbose), sys.argv) as sink:
+        common.warn(warnings, sink)
+        ok = converge(spec, args, sink)
+    if ok and args.view != "json":
+        print(f"\nThe cluster is Ready. Its inventory is {args.inventory}; edit it and run: nidome apply")
+        print("  nidome kubectl get nodes      nidome status      nidome plan      nidome down")
+    return 0 if ok else 1

@@ -1,0 +1,164 @@
+"""What a person sees of a run: plain lines, JSON lines, or a live terminal view. All from the same events."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import sys
+from typing import TYPE_CHECKING, Any, TextIO
+
+from nidome.events import Diagnostic, PlayStarted, RunFinished, Staged, TaskFinished, TaskStarted
+from nidome.progress import size
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nidome.events import Event, Sink
+
+__all__ = ["VIEWS", "render_plan", "view"]
+
+_SYMBOLS = {"create": "+", "delete": "-", "update": "~", "restart": "!"}
+_SHOWN_LINES = 12
+_SHOWN = 160
+_SLOW = 3.0
+
+
+class PlainView:
+    """A line for each thing that changed, waited long or failed; the recap at the end."""
+
+    def __init__(self, out: TextIO, *, verbose: bool = False) -> None:
+        self._out = out
+        self._verbose = verbose
+
+    def _say(self, text: str) -> None:
+        print(text, file=self._out, flush=True)
+
+    def __call__(self, event: Event) -> None:
+        """Show an event."""
+        match event:
+            case Diagnostic():
+                self._say(f"{event.severity}[{event.code}]: {event.where + ': ' if event.where else ''}{event.message}")
+            case Staged():
+                self._say(f"{event.host}: sent {event.count} artifacts, {size(event.size)}")
+            case PlayStarted() if self._verbose:
+                self._say(f"PLAY [{event.play}]")
+            case TaskFinished():
+                self._task(event)
+            case RunFinished():
+                self._recap(event)
+            case _:
+                pass
+
+    def _task(self, event: TaskFinished) -> None:
+        if event.status == "ok" and not self._verbose and not (event.waited and event.seconds > _SLOW):
+            return
+        name = f"HANDLER [{event.task}]" if event.handler else f"[{event.task}]"
+        self._say(f"{event.status:<8} {event.host} {name} {event.seconds:.2f} s")
+        if event.error:
+            self._say(f"  error[{event.error['code']}]: {event.error['message']}")
+            self._say(f"  where: {event.host}: {event.error['where']}")
+            if event.error["hint"]:
+                self._say(f"  next:  {event.error['hint']}")
+
+    def _recap(self, event: RunFinished) -> None:
+        for host, counts in event.recap.items():
+            self._say(f"{host}  " + "  ".join(f"{name}={count}" for name, count in counts.items()))
+        self._say(f"{'done' if event.ok else 'failed'} in {event.seconds:.2f} s ({_phases(event.phases)})")
+
+
+def _phases(phases: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {seconds:.2f}" for name, seconds in phases.items())
+
+
+class JsonView:
+    """One JSON object a line; the first has the type ``run_started``."""
+
+    def __init__(self, out: TextIO, *, verbose: bool = False) -> None:
+        del verbose
+        self._out = out
+
+    def __call__(self, event: Event) -> None:
+        """Write an event."""
+        print(json.dumps(event.to_json(), default=str), file=self._out, flush=True)
+
+
+class TerminalView(PlainView):
+    """The plain lines, with what is under way on each host kept live below them."""
+
+    def __init__(self, out: TextIO, *, verbose: bool = False) -> None:
+        super().__init__(out, verbose=verbose)
+        from rich.console import Console  # noqa: PLC0415 - only a terminal pays for rich
+        from rich.status import Status  # noqa: PLC0415 - as above
+
+        self._console = Console(file=out, highlight=False)
+        self._status = Status("", console=self._console)
+        self._working: dict[str, str] = {}
+
+    def _say(self, text: str) -> None:
+        style = {"changed": "yellow", "failed": "red", "unreach": "red", "warning": "magenta", "error": "red"}
+        chosen = next((s for word, s in style.items() if text.startswith(word)), None)
+        self._console.print(text, style=chosen, markup=False, soft_wrap=True)
+
+    def __call__(self, event: Event) -> None:
+        """Show an event, and what is being done."""
+        if isinstance(event, TaskStarted):
+            self._working[event.host] = event.task
+            self._status.update("; ".join(f"{h}: {t}" for h, t in self._working.items()))
+            self._status.start()
+        if isinstance(event, TaskFinished):
+            self._working.pop(event.host, None)
+        if isinstance(event, RunFinished) or not self._working:
+            self._status.stop()
+        super().__call__(event)
+
+
+VIEWS = {"plain": PlainView, "json": JsonView, "rich": TerminalView}
+
+
+def view(name: str | None, *, verbose: bool = False, out: TextIO | None = None) -> Sink:
+    """Return the view of that name; by default a live one on a terminal, plain lines elsewhere."""
+    stream = out or sys.stdout
+    chosen = name or ("rich" if stream.isatty() else "plain")
+    return VIEWS[chosen](stream, verbose=verbose)
+
+
+# Plans.
+
+
+def render_plan(plan: Mapping[str, Any], counts: tuple[int, int, int]) -> str:
+    """Return a plan for people: the same change on several hosts is one group."""
+    groups: dict[str, list[str]] = {}
+    for host, steps in plan["hosts"].items():
+        for step in steps:
+            groups.setdefault("\n".join(_step(step)), []).append(host)
+    blocks = [f"{text.splitlines()[0]}  on {', '.join(hosts)}\n" + "\n".join(text.splitlines()[1:]) for text, hosts in groups.items()]
+    added, changed, destroyed = counts
+    closing = f"Plan: {added} to add, {changed} to change, {destroyed} to destroy." if blocks else "No changes."
+    return "\n".join([*blocks, closing])
+
+
+def _step(step: Mapping[str, Any]) -> list[str]:
+    lines = [f"{'HANDLER' if step['handler'] else 'TASK'} [{step['task']}]"]
+    for change in step["changes"]:
+        lines.append(f"  {_SYMBOLS[change['action']]} {change['resource']}")
+        for delta in change["deltas"] if change["action"] != "create" else []:
+            lines += _delta(delta)
+        lines += [f"      because {reason}" for reason in change["because"]]
+    lines += [f"  ? {reason}" for reason in step["unobservable"]]
+    return lines
+
+
+def _delta(delta: Mapping[str, Any]) -> list[str]:
+    name, before, after = delta["attribute"], delta["before"], delta["after"]
+    if name in ("content", "text") and isinstance(before, str) and isinstance(after, str) and "\n" in after:
+        different = [d for d in difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0) if d[:3] not in ("---", "+++") and d[:2] != "@@"]
+        more = [f"      … {len(different) - _SHOWN_LINES} more lines"] if len(different) > _SHOWN_LINES else []
+        return [f"      {line[:_SHOWN]}" for line in different[:_SHOWN_LINES]] + more
+    return [f"      {name}: {_short(before)} -> {_short(after)}"]
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+

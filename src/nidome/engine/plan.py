@@ -1,0 +1,239 @@
+"""The plan: every task and handler of every host with what it will change, before anything is changed.
+
+The plan is the run: applying executes these steps and nothing else. Pure; hosts were observed before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from nidome.engine.diff import Change, Delta, Difference, compare
+from nidome.model.spec import ClusterSpec, HostSpec, because
+
+if TYPE_CHECKING:
+    from nidome.agent.resources.base import Observed, Resource
+    from nidome.engine.selection import Selection
+    from nidome.roles.base import Handler, HostContext, Play, Task
+    from nidome.roles.playbook import HostPlay
+
+__all__ = ["FORMAT_VERSION", "HostPlan", "Plan", "Step", "changed_inputs", "due", "plan_host"]
+
+FORMAT_VERSION = "1.0"
+REMOVAL = "nidome : Remove what is no longer declared"
+
+_CONTENT = {"content", "text", "sha256"}
+
+
+@dataclass(frozen=True)
+class Step:
+    """A task or a handler on one host, its resources, and how each differs from what was found."""
+
+    play: str
+    title: str
+    resources: tuple[Resource, ...]
+    differences: tuple[Difference, ...]
+    tags: tuple[str, ...] = ()
+    handler: Handler | None = None
+    removes: tuple[str, ...] = ()
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """What will certainly be changed."""
+        removed = tuple(Change(identity, "delete") for identity in self.removes)
+        return tuple(d.change for d in self.differences if d.change) + removed
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Why nothing can be said, for each resource of which nothing can."""
+        return tuple(f"{r.id}: {d.unknown}" for r, d in zip(self.resources, self.differences, strict=True) if d.unknown)
+
+    @property
+    def settled(self) -> bool:
+        """Whether there is nothing to do or to wait for."""
+        return not self.removes and all(d.settled for d in self.differences)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the step as plain data."""
+        return {
+            "play": self.play,
+            "task": self.title,
+            "tags": list(self.tags),
+            "handler": self.handler is not None,
+            "changes": [c.to_json() for c in self.changes],
+            "unobservable": list(self.unknown),
+        }
+
+
+@dataclass(frozen=True)
+class HostPlan:
+    """The steps of one host in order."""
+
+    host: HostSpec
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The plans of all hosts."""
+
+    cluster: str
+    declaration: str
+    hosts: tuple[HostPlan, ...]
+
+    @property
+    def steps(self) -> Iterator[tuple[str, Step]]:
+        """Every step with its host's name."""
+        return ((h.host.name, step) for h in self.hosts for step in h.steps)
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """How many resources are added, changed and destroyed."""
+        actions = [c.action for _, step in self.steps for c in step.changes]
+        return actions.count("create"), len(actions) - actions.count("create") - actions.count("delete"), actions.count("delete")
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """What could not be observed, with the host."""
+        return tuple(f"{host}: {reason}" for host, step in self.steps for reason in step.unknown)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing will be changed and nothing is unknown."""
+        return not any(step.changes or step.unknown for _, step in self.steps)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as its JSON document: per host the steps that change something or cannot say."""
+        return {
+            "format_version": FORMAT_VERSION,
+            "cluster": self.cluster,
+            "declaration": self.declaration,
+            "hosts": {
+                h.host.name: [s.to_json() for s in h.steps if s.changes or s.unknown] for h in self.hosts
+            },
+        }  # fmt: skip
+
+
+def changed_inputs(resource: Resource, difference: Difference) -> list[tuple[str, str | None]]:
+    """Return the files whose content a change replaces, with the new sha256 where it is known beforehand."""
+    change = difference.change
+    if change is None or not resource.paths:
+        return []
+    names = {d.attribute for d in change.deltas}
+    if resource.kind in ("File", "Unit", "Binary") and change.action != "create" and not names & _CONTENT:
+        return []
+    digest = resource.desired().get("sha256")
+    return [(path, digest) for path in resource.paths]
+
+
+def due(handler: Handler, observed: Observed, changed: Sequence[tuple[str, str | None]]) -> list[str]:
+    """Return the inputs because of which a handler must run, given what was found and what changes."""
+    if not observed or not observed.get("$running"):
+        return []
+    stale = set(observed["stale"])
+    in_force = observed["$in_force"]
+    inputs = {*handler.inputs, f"/etc/systemd/system/{handler.unit}"}
+    for path, digest in changed:
+        if path not in inputs:
+            continue
+        if digest is not None and in_force.get(path) == digest:
+            stale.discard(path)
+        else:
+            stale.add(path)
+    return sorted(stale)
+
+
+class _HostPlanner:
+    """Collects the steps of one host, and which handlers they make due."""
+
+    def __init__(self, context: HostContext, observed: Mapping[str, Observed], selection: Selection) -> None:
+        self._context = context
+        self._observed = observed
+        self._selection = selection
+        self._changed: list[tuple[str, str | None]] = []
+        self._handlers: dict[str, tuple[Handler, int]] = {}
+        self.steps: list[Step] = []
+
+    def play(self, mine: HostPlay) -> None:
+        """Add a play's tasks, then the handlers that are due after it."""
+        for task in mine.tasks:
+            if self._selection.takes(task.tags):
+                self._task(mine.play, task)
+        for handler in mine.handlers:
+            self._handlers.setdefault(handler.unit, (handler, -1))
+        self._flush(mine.play)
+
+    def _task(self, play: Play, task: Task) -> None:
+        differences = []
+        for resource in task.resources:
+            difference = compare(resource, self._observed[resource.id])
+            self._changed += changed_inputs(resource, difference)
+            differences.append(self._explained(difference, task))
+        self.steps.append(Step(play.name, task.title, task.resources, tuple(differences), task.tags))
+
+    def _explained(self, difference: Difference, task: Task) -> Difference:
+        if difference.change is None:
+            return difference
+        reasons = self._reasons(task.fields, difference.change)
+        return replace(difference, change=replace(difference.change, because=reasons))
+
+    def _reasons(self, names: Sequence[str], change: Change) -> tuple[str, ...]:
+        """Say which declared values moved since the last apply; without one, the host itself moved."""
+        declared = self._context.facts.get("declared") or {}
+        spec, host = self._context.spec, self._context.host
+        if not declared:
+            return _cited(spec, host, names)
+        moved = [n for n in names if declared.get(n, _MISSING) != _plain(spec, host, n)]
+        if moved:
+            return _cited(spec, host, moved)
+        return ("missing on the host" if change.action == "create" else "differs on the host from what was declared",)
+
+    def _flush(self, play: Play) -> None:
+        for unit, (handler, seen) in list(self._handlers.items()):
+            observed = self._observed.get(handler.restart.id)
+            own = seen < 0
+            news = self._changed[max(seen, 0) :]
+            self._handlers[unit] = (handler, len(self._changed))
+            if not own and not any(path in (*handler.inputs, f"/etc/systemd/system/{unit}") for path, _ in news):
+                continue
+            stale = due(handler, observed, news)
+            touched = [p for p, _ in news if p in stale]
+            if stale and (touched or self._selection.takes(handler.tags)):
+                change = Change(handler.restart.id, "restart", tuple(Delta("stale", p, None) for p in stale), tuple(f"{p} changed" for p in stale))
+                self.steps.append(Step(play.name, handler.title, (handler.restart,), (Difference(change),), handler.tags, handler))
+
+    def removals(self, play: str, declared: set[str], ledger: Sequence[str]) -> None:
+        """Add what the ledger has and nobody declares any more, newest first."""
+        gone = tuple(identity for identity in reversed(ledger) if identity not in declared)
+        if gone:
+            self.steps.append(Step(play, REMOVAL, (), (), removes=gone))
+
+
+_MISSING = object()
+
+
+def _plain(spec: ClusterSpec, host: HostSpec, name: str) -> Any:
+    source = host if hasattr(host, name) else spec
+    value = getattr(source, name).value
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _cited(spec: ClusterSpec, host: HostSpec, names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(line for name in names for line in because(host if hasattr(host, name) else spec, name))
+
+
+def plan_host(
+    context: HostContext, plays: Sequence[HostPlay], observed: Mapping[str, Observed], selection: Selection, removable: Sequence[str]
+) -> HostPlan:
+    """Return what one host needs: steps in the order in which they will run.
+
+    ``observed`` maps resource ids; ``removable`` are the ledger's ids, oldest first, that may be removed
+    when nobody declares them.
+    """
+    planner = _HostPlanner(context, observed, selection)
+    for play in plays:
+        planner.play(play)
+    if selection.everything and plays:
+        planner.removals(plays[-1].play.name, set(observed), removable)
+    return HostPlan(context.host, tuple(planner.steps))

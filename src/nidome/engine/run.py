@@ -1,0 +1,207 @@
+"""One run: connect, observe, plan, and where asked, apply. The only place where the parts meet."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from nidome.agent.resources.base import encode
+from nidome.agent.resources.kubeobject import KubeObject
+from nidome.engine.apply import HostRun
+from nidome.engine.plan import HostPlan, Plan, plan_host
+from nidome.engine.selection import Selection
+from nidome.engine.session import Session
+from nidome.errors import StateError, UsageError
+from nidome.events import PlanReady, PlayStarted, RunFinished, Staged
+from nidome.roles.base import HostContext, InstalledArtifact
+from nidome.roles.playbook import HostPlay, artifact_names, evaluate
+from nidome.roles.preflight import directories, require_fit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nidome.agent.resources.base import Observed, Resource
+    from nidome.artifacts.settings import Artifact
+    from nidome.events import Sink
+    from nidome.model.spec import ClusterSpec, HostSpec
+    from nidome.roles.base import Play
+
+__all__ = ["Options", "Run", "require_same"]
+
+Fetch = Callable[[Sequence[str]], Mapping[str, "Artifact"]]
+_SENT = ("Binary", "Image")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a run is to go about it; ``fresh`` trusts no hash that an earlier run computed."""
+
+    selection: Selection = field(default_factory=Selection)
+    ignore_preflight: tuple[str, ...] = ()
+    take_over: bool = False
+    fresh: bool = False
+
+
+class Run:
+    """A declaration on its way to its hosts.
+
+    ``fetch`` gives artifacts by name, from wherever they come. Use as a context manager: it holds one agent
+    per host. :meth:`plan` changes nothing on any host; :meth:`apply` carries a plan out.
+    """
+
+    def __init__(self, spec: ClusterSpec, plays: Sequence[Play], fetch: Fetch, sink: Sink, options: Options) -> None:
+        self.spec = spec
+        self.options = options
+        self.phases: dict[str, float] = {}
+        self._plays = plays
+        self._fetch = fetch
+        self._sink = sink
+        self._began = time.monotonic()
+        self._artifacts: Mapping[str, Artifact] = {}
+        self._session = Session(_limited(spec, options.selection.limit))
+        self._contexts: dict[str, HostContext] = {}
+        self._host_plays: dict[str, list[HostPlay]] = {}
+
+    @contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.phases[name] = self.phases.get(name, 0.0) + time.monotonic() - began
+
+    def __enter__(self) -> Run:
+        """Connect to the hosts."""
+        with self._phase("connect"):
+            self._session.__enter__()
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        """End the agents."""
+        self._session.close()
+
+    # Looking.
+
+    def lock(self) -> None:
+        """Take the run lock of every host, for a run that will change something."""
+        who = f"pid {os.getpid()} on {socket.gethostname()}, since {time.strftime('%Y-%m-%d %H:%M:%S')}"
+        self._session.call("lock", who=who)
+
+    def plan(self) -> Plan:
+        """Observe every host and return what is to be done."""
+        with self._phase("facts"):
+            facts = self._session.call("facts", directories=directories(self.spec))
+        ignored = (*self.options.ignore_preflight, *self.spec.ignore_preflight_errors.value)
+        for host in self._session.hosts:
+            require_fit(self.spec, host, facts[host.name], ignored)
+        with self._phase("artifacts"):
+            self._artifacts = self._fetch(artifact_names(self._plays, self.spec))
+        installed = {n: InstalledArtifact(a.version, a.sha256, a.size, a.reference) for n, a in self._artifacts.items()}
+        for host in self._session.hosts:
+            context = HostContext(self.spec, host, facts[host.name], installed)
+            self._contexts[host.name] = context
+            self._host_plays[host.name] = evaluate(self._plays, context)
+        plans = self._session.each_host(self._plan_host)
+        return Plan(self.spec.source, self.spec.digest, tuple(plans))
+
+    def _plan_host(self, host: HostSpec) -> HostPlan:
+        context = self._contexts[host.name]
+        resources = list(self._resources(self._host_plays[host.name]))
+        with self._phase("observe"):
+            states: list[Observed] = self._session.agents[host.name].call(
+                "observe", resources=[encode(r) for r in resources], forgetful=self.options.fresh
+            )
+        observed = {r.id: state for r, state in zip(resources, states, strict=True)}
+        with self._phase("diff"):
+            return plan_host(context, self._host_plays[host.name], observed, self.options.selection, context.facts["ledger"])
+
+    def _resources(self, plays: Sequence[HostPlay]) -> Iterator[Resource]:
+        """Give what must be looked at: the chosen tasks' resources, and every handler's unit."""
+        if self.options.take_over:
+            plays[:] = [replace(p, tasks=tuple(map(_taking_over, p.tasks))) for p in plays]  # type: ignore[index] # a list of our own
+        for mine in plays:
+            for task in mine.tasks:
+                if self.options.selection.takes(task.tags):
+                    yield from task.resources
+            for handler in mine.handlers:
+                yield handler.restart
+
+    # Doing.
+
+    def apply(self, plan: Plan) -> bool:
+        """Carry the plan out; return whether every host succeeded."""
+        self._sink(PlanReady(plan.to_json()))
+        with self._phase("stage"):
+            self._session.each_host(lambda h: self._stage(_of(plan, h)))
+        runs = {h.host.name: HostRun(h, self._session.agents[h.host.name], self._sink) for h in plan.hosts}
+        with self._phase("apply"):
+            for play in self._plays:
+                self._play(play, plan, runs)
+        ok = not any(run.failed for run in runs.values())
+        if ok and self.options.selection.everything:
+            self._session.each_host(self._declare)
+        self.finish({name: run.recap.to_json() for name, run in runs.items()}, ok=ok)
+        return ok
+
+    def _play(self, play: Play, plan: Plan, runs: Mapping[str, HostRun]) -> None:
+        names = tuple(h.host.name for h in plan.hosts if any(s.play == play.name for s in h.steps) and not runs[h.host.name].failed)
+        if names:
+            self._sink(PlayStarted(play.name, names))
+            self._session.each_host(lambda h: runs[h.name].play(play.name))
+
+    def _stage(self, plan: HostPlan) -> None:
+        """Send the artifacts that the plan installs and the host does not have."""
+        wanted = {
+            r.sha256 for s in plan.steps for r, d in zip(s.resources, s.differences, strict=True)
+            if r.kind in _SENT and not d.settled
+        }  # fmt: skip
+        if not wanted:
+            return
+        agent = self._session.agents[plan.host.name]
+        missing = agent.call("missing", blobs=sorted(wanted))
+        by_sum = {a.sha256: a for a in self._artifacts.values()}
+        for digest in missing:
+            agent.put(by_sum[digest].path, digest)
+        if missing:
+            self._sink(Staged(plan.host.name, len(missing), sum(by_sum[d].size for d in missing)))
+
+    def _declare(self, host: HostSpec) -> None:
+        values = {**self.spec.values(), **host.values()}
+        self._session.agents[host.name].call("declare", values=values)
+
+    def finish(self, recap: dict[str, dict[str, int]], *, ok: bool) -> None:
+        """Say how it ended."""
+        self._sink(RunFinished(recap, time.monotonic() - self._began, dict(self.phases), ok))
+
+
+def _taking_over(task: Any) -> Any:
+    resources = tuple(replace(r, take_over=True) if isinstance(r, KubeObject) else r for r in task.resources)
+    return replace(task, resources=resources)
+
+
+def _limited(spec: ClusterSpec, limit: Sequence[str]) -> tuple[HostSpec, ...]:
+    for name in limit:
+        if name not in {h.name for h in spec.hosts}:
+            raise UsageError("host-unknown", f"no host '{name}' in the inventory", where="--limit", hint="hosts: " + ", ".join(h.name for h in spec.hosts))
+    return tuple(h for h in spec.hosts if not limit or h.name in limit)
+
+
+def _of(plan: Plan, host: HostSpec) -> HostPlan:
+    return next(p for p in plan.hosts if p.host.name == host.name)
+
+
+def require_same(planned: Mapping[str, Any], now: Plan) -> None:
+    """Raise StateError unless a stored plan is what would be planned now."""
+    current = now.to_json()
+    if planned == current:
+        return
+    moved = [host for host in current["hosts"] if planned.get("hosts", {}).get(host) != current["hosts"][host]]
+    raise StateError(
+        "plan-outdated", "the hosts or the declaration have changed since the plan was made", where=", ".join(moved) or "declaration",
+        hint="make a new plan: nidome plan -o FILE",
+    )  # fmt: skip

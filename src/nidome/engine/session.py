@@ -1,0 +1,62 @@
+"""Connections to all hosts of a run, and what is asked of every host at once."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from nidome.engine.transport import AgentConnection
+from nidome.errors import NidomeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+
+    from nidome.model.spec import HostSpec
+
+__all__ = ["Session"]
+
+T = TypeVar("T")
+_FORKS = 20
+
+
+@dataclass
+class Session:
+    """Agents on hosts, side by side. The first error of a host ends the run before anything is changed."""
+
+    hosts: Sequence[HostSpec]
+    agents: dict[str, AgentConnection] = field(default_factory=dict)
+
+    def __enter__(self) -> Self:
+        """Connect to every host; if one cannot be reached, none is kept."""
+        try:
+            connected = self.each_host(AgentConnection)
+        except NidomeError:
+            self.close()
+            raise
+        self.agents = dict(zip((h.name for h in self.hosts), connected, strict=True))
+        return self
+
+    def each_host(self, work: Callable[[HostSpec], T]) -> list[T]:
+        """Do something for every host, side by side; raise the first error after all have ended."""
+        if len(self.hosts) == 1:
+            return [work(self.hosts[0])]
+        with ThreadPoolExecutor(_FORKS) as pool:
+            futures = [pool.submit(work, host) for host in self.hosts]
+        return [future.result() for future in futures]
+
+    def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
+        """Ask all agents for the same; return the results by host."""
+        results = self.each_host(lambda h: self.agents[h.name].call(operation, **arguments))
+        return dict(zip((h.name for h in self.hosts), results, strict=True))
+
+    def close(self) -> None:
+        """End the agents."""
+        for agent in self.agents.values():
+            agent.close()
+        self.agents = {}
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """End the agents."""
+        self.close()

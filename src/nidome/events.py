@@ -1,0 +1,126 @@
+"""The typed events of a run. Everything printed, stored or shown is rendered from these.
+
+An event is data: ``to_json`` gives it with its ``type`` and the seconds since the run began. Readers ignore
+keys that they do not know.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = [
+    "Diagnostic",
+    "Event",
+    "PlanReady",
+    "PlayStarted",
+    "RunFinished",
+    "RunStarted",
+    "Sink",
+    "Staged",
+    "TaskFinished",
+    "TaskStarted",
+]
+
+
+@dataclass(frozen=True)
+class Event:
+    """What all events have: when it happened, in seconds since the epoch."""
+
+    at: float = field(default_factory=time.time, kw_only=True)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the event as plain data with its type in snake case."""
+        name = re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
+        return {"type": name, **dataclasses.asdict(self)}
+
+
+Sink = Callable[[Event], None]
+"""Where events go. A sink must not raise."""
+
+
+@dataclass(frozen=True)
+class RunStarted(Event):
+    """The first event: what runs, over which hosts, from which declaration."""
+
+    run: str
+    version: str
+    command: tuple[str, ...]
+    cluster: str
+    hosts: tuple[str, ...]
+    declaration: str
+    schema: int = 1
+
+
+@dataclass(frozen=True)
+class Diagnostic(Event):
+    """Something a person should know: ``severity`` is ``warning`` or ``error``, ``code`` is stable."""
+
+    severity: str
+    code: str
+    message: str
+    where: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class PlanReady(Event):
+    """The plan, as its JSON document, before anything is changed."""
+
+    plan: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Staged(Event):
+    """Artifacts were sent to a host: how many and how many bytes."""
+
+    host: str
+    count: int
+    size: int
+
+
+@dataclass(frozen=True)
+class PlayStarted(Event):
+    """A play begins on its hosts."""
+
+    play: str
+    hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TaskStarted(Event):
+    """A task begins on a host that has something to do or to wait for."""
+
+    host: str
+    play: str
+    task: str
+    handler: bool = False
+
+
+@dataclass(frozen=True)
+class TaskFinished(Event):
+    """A task's result on a host: ``status`` is ok, changed, failed, skipped or unreachable."""
+
+    host: str
+    play: str
+    task: str
+    status: str
+    seconds: float
+    changes: tuple[dict[str, Any], ...] = ()
+    error: dict[str, str] | None = None
+    handler: bool = False
+    waited: bool = False
+
+
+@dataclass(frozen=True)
+class RunFinished(Event):
+    """The last event: per host the counters of the recap, and whether all went well."""
+
+    recap: dict[str, dict[str, int]]
+    seconds: float
+    phases: dict[str, float]
+    ok: bool

@@ -1,0 +1,128 @@
+"""Run records: every run leaves its command, declaration, plan, events, recap and durations.
+
+A record is a directory ``<state>/runs/<run>`` on the control machine: ``events.jsonl``, one event a line as they
+happened, and ``meta.json`` from the first event on, so that a killed run has a record too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nidome.errors import StateError
+from nidome.events import RunFinished, RunStarted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nidome.events import Event
+
+__all__ = ["Recorder", "Record", "find", "listing", "new_run_id", "runs_directory"]
+
+
+def runs_directory() -> Path:
+    """Return where records are: ``$NIDOME_STATE_DIR/runs``, else under ``$XDG_STATE_HOME`` or ~/.local/state."""
+    chosen = os.environ.get("NIDOME_STATE_DIR")
+    if chosen:
+        return Path(chosen) / "runs"
+    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(base) / "nidome" / "runs"
+
+
+def new_run_id() -> str:
+    """Return a name for a run that sorts by time and is not used twice."""
+    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(2)}"
+
+
+class Recorder:
+    """A sink that writes a record as the run goes. Events hold no secrets: what hosts send is hidden there."""
+
+    def __init__(self, run: str, directory: Path | None = None) -> None:
+        self.path = (directory or runs_directory()) / run
+        try:
+            self.path.mkdir(parents=True, mode=0o700)
+            self._events = (self.path / "events.jsonl").open("a", encoding="utf-8")
+        except OSError as error:
+            raise StateError(
+                "record-unwritable", f"no run record can be written: {error.strerror}", where=str(self.path),
+                hint="free space, or point NIDOME_STATE_DIR elsewhere",
+            ) from None  # fmt: skip
+        self._meta: dict[str, Any] = {"run": run, "status": "running"}
+
+    def __call__(self, event: Event) -> None:
+        """Write an event down."""
+        self._events.write(json.dumps(event.to_json(), default=str) + "\n")
+        self._events.flush()
+        if isinstance(event, RunStarted):
+            started = {"command": event.command, "cluster": event.cluster, "hosts": event.hosts, "declaration": event.declaration}
+            self._write({**started, "started": event.at, "version": event.version, "pid": os.getpid()})
+        if isinstance(event, RunFinished):
+            self._write({"status": "ok" if event.ok else "failed", "recap": event.recap, "seconds": event.seconds, "phases": event.phases})
+
+    def _write(self, news: dict[str, Any]) -> None:
+        self._meta.update(news)
+        temporary = self.path / ".meta.json"
+        temporary.write_text(json.dumps(self._meta, indent=1, default=str) + "\n", encoding="utf-8")
+        temporary.replace(self.path / "meta.json")
+
+    def abort(self, error: dict[str, str]) -> None:
+        """Say that the run ended before it could finish."""
+        if self._meta["status"] == "running":
+            self._write({"status": "aborted", "error": error})
+
+    def close(self) -> None:
+        """Close the file of events."""
+        self._events.close()
+
+
+@dataclass(frozen=True)
+class Record:
+    """A stored run."""
+
+    run: str
+    path: Path
+    meta: dict[str, Any]
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """Give the events in order; a torn last line of a killed run is left out."""
+        with (self.path / "events.jsonl").open(encoding="utf-8") as source:
+            for line in source:
+                try:
+                    yield json.loads(line)
+                except ValueError:
+                    return
+
+
+def listing(directory: Path | None = None) -> list[Record]:
+    """Return all records, newest first."""
+    root = directory or runs_directory()
+    paths = sorted((p for p in root.iterdir() if p.is_dir()), reverse=True) if root.is_dir() else []
+    return [Record(path.name, path, _meta(path)) for path in paths]
+
+
+def _meta(path: Path) -> dict[str, Any]:
+    try:
+        meta: dict[str, Any] = json.loads((path / "meta.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {"run": path.name, "status": "unreadable"}
+    if meta["status"] == "running" and not _alive(meta.get("pid", 0)):
+        meta["status"] = "killed"
+    return meta
+
+
+def _alive(pid: int) -> bool:
+    return bool(pid) and Path(f"/proc/{pid}").exists()
+
+
+def find(run: str, directory: Path | None = None) -> Record:
+    """Return a record by its id, a prefix of it, or ``last``."""
+    records = listing(directory)
+    found = records[:1] if run == "last" else [r for r in records if r.run.startswith(run)]
+    if not found:
+        raise StateError("run-unknown", f"no record of a run '{run}'", where=str(directory or runs_directory()), hint="nidome runs list")
+    return found[0]

@@ -1,0 +1,183 @@
+"""API server, controller manager, scheduler, and the approver of kubelets' serving certificates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nidome.agent import approver
+from nidome.agent.resources.condition import Condition
+from nidome.agent.resources.file import File
+from nidome.roles.arguments import command
+from nidome.roles.base import Handler, HostContext, Role, Task
+from nidome.roles.kubeconfigs import kubeconfig
+from nidome.roles.kubernetes import Component, kubernetes_binary
+from nidome.roles.paths import Paths, access, client_access, server_url
+from nidome.roles.store import CLIENT_PORT
+from nidome.roles.units import Service
+
+if TYPE_CHECKING:
+    from nidome.agent.resources.base import Resource
+
+__all__ = ["APISERVER_UNIT", "CONTROL_PLANE", "api_ready"]
+
+_ROLE = "kubernetes/control-plane"
+_TAGS = ("control-plane",)
+APISERVER_UNIT = "kube-apiserver.service"
+_APPROVER = "/usr/local/lib/nidome/approver.py"
+
+# TLS 1.2 suites with forward secrecy and authenticated encryption; TLS 1.3 chooses its own.
+_CIPHERS = (
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+)  # fmt: skip
+
+
+def _apiserver_arguments(context: HostContext) -> dict[str, object]:
+    spec, paths = context.spec, Paths(context.spec)
+    return {
+        "advertise-address": context.host.ip.value,
+        "secure-port": spec.kube_apiserver_port.value,
+        "allow-privileged": True,
+        "anonymous-auth": spec.kube_api_anonymous_auth.value,
+        "authorization-mode": "Node,RBAC",
+        "enable-admission-plugins": "NodeRestriction",
+        "enable-bootstrap-token-auth": True,
+        "client-ca-file": paths.cert("ca"),
+        "tls-cert-file": paths.cert("apiserver"),
+        "tls-private-key-file": paths.key("apiserver"),
+        "tls-min-version": "VersionTLS12",
+        "tls-cipher-suites": _CIPHERS,
+        "etcd-servers": f"https://127.0.0.1:{CLIENT_PORT}",
+        "etcd-cafile": paths.cert("etcd-ca"),
+        "etcd-certfile": paths.cert("apiserver-etcd-client"),
+        "etcd-keyfile": paths.key("apiserver-etcd-client"),
+        "kubelet-certificate-authority": paths.cert("ca"),
+        "kubelet-client-certificate": paths.cert("apiserver-kubelet-client"),
+        "kubelet-client-key": paths.key("apiserver-kubelet-client"),
+        # Host names need not resolve; addresses always reach a kubelet.
+        "kubelet-preferred-address-types": "InternalIP,ExternalIP,Hostname",
+        "proxy-client-cert-file": paths.cert("front-proxy-client"),
+        "proxy-client-key-file": paths.key("front-proxy-client"),
+        "requestheader-client-ca-file": paths.cert("front-proxy-ca"),
+        "requestheader-allowed-names": "front-proxy-client",
+        "requestheader-extra-headers-prefix": "X-Remote-Extra-",
+        "requestheader-group-headers": "X-Remote-Group",
+        "requestheader-username-headers": "X-Remote-User",
+        "service-account-issuer": f"https://kubernetes.default.svc.{spec.cluster_name.value}",
+        "service-account-key-file": f"{paths.certs}/sa.pub",
+        "service-account-signing-key-file": paths.key("sa"),
+        "service-cluster-ip-range": spec.kube_service_addresses.value,
+        "event-ttl": spec.event_ttl_duration.value,
+        "profiling": False,
+        "v": spec.kube_log_level.value,
+    }
+
+
+def _apiserver(context: HostContext) -> Service:
+    spec, paths = context.spec, Paths(context.spec)
+    words = command(paths.binary("kube-apiserver"), _apiserver_arguments(context), spec.kube_kubeadm_apiserver_extra_args.value)
+    # Certificates and client CAs are read again by the server itself; these are not.
+    inputs = (paths.binary("kube-apiserver"), paths.key("sa"), paths.cert("etcd-ca"))
+    return Service("kube-apiserver", "Kubernetes API server", words, inputs, notify=True, after=(paths.store_unit,), stop_seconds=20)
+
+
+def _controller_manager(context: HostContext) -> Service:
+    spec, paths = context.spec, Paths(context.spec)
+    config = paths.kubeconfig("controller-manager")
+    arguments = {
+        "kubeconfig": config, "authentication-kubeconfig": config, "authorization-kubeconfig": config,
+        "bind-address": "127.0.0.1",
+        "allocate-node-cidrs": True,
+        "cluster-cidr": spec.kube_pods_subnet.value,
+        "node-cidr-mask-size": spec.kube_network_node_prefix.value,
+        "service-cluster-ip-range": spec.kube_service_addresses.value,
+        "cluster-signing-cert-file": paths.cert("ca"), "cluster-signing-key-file": paths.key("ca"),
+        "root-ca-file": paths.cert("ca"),
+        "service-account-private-key-file": paths.key("sa"),
+        "use-service-account-credentials": True,
+        "controllers": "*,bootstrap-signer-controller,token-cleaner-controller",
+        "terminated-pod-gc-threshold": 12500,
+        # One replica has nobody to elect a leader from; waiting for an old lease would delay every restart.
+        "leader-elect": len(spec.control_plane) > 1,
+        "profiling": False,
+        "v": spec.kube_log_level.value,
+    }  # fmt: skip
+    words = command(paths.binary("kube-controller-manager"), arguments, spec.kube_kubeadm_controller_extra_args.value)
+    inputs = (paths.binary("kube-controller-manager"), config, paths.cert("ca"), paths.key("sa"))
+    return Service("kube-controller-manager", "Kubernetes controller manager", words, inputs)
+
+
+def _scheduler(context: HostContext) -> Service:
+    spec, paths = context.spec, Paths(context.spec)
+    config = paths.kubeconfig("scheduler")
+    arguments = {
+        "kubeconfig": config, "authentication-kubeconfig": config, "authorization-kubeconfig": config,
+        "bind-address": "127.0.0.1",
+        "leader-elect": len(spec.control_plane) > 1,
+        "profiling": False,
+        "v": spec.kube_log_level.value,
+    }  # fmt: skip
+    words = command(paths.binary("kube-scheduler"), arguments, spec.kube_kubeadm_scheduler_extra_args.value)
+    return Service("kube-scheduler", "Kubernetes scheduler", words, (paths.binary("kube-scheduler"), config))
+
+
+def _client_config(context: HostContext, name: str, user: str) -> Resource:
+    paths = Paths(context.spec)
+    credentials = {"client-certificate": paths.cert(name), "client-key": paths.key(name)}
+    return kubeconfig(paths.kubeconfig(name), server_url(context.spec, context.host), paths.cert("ca"), user, credentials)
+
+
+def api_ready(context: HostContext, timeout: float = 120) -> Condition:
+    """Return the condition that this host's API server is ready."""
+    units = (APISERVER_UNIT, Paths(context.spec).store_unit)
+    return Condition("api-ready", units, timeout, access(context.spec, context.host))
+
+
+_COMPONENTS = (
+    Component(
+        _ROLE, "kube-apiserver", _TAGS, _apiserver,
+        lambda c: (_client_config(c, "admin", "kubernetes-admin"),),
+        ("kube_apiserver_port", "kube_api_anonymous_auth", "kube_service_addresses", "cluster_name", "event_ttl_duration", "kube_log_level",
+         "kube_kubeadm_apiserver_extra_args", "ip", "kube_cert_dir"),
+        api_ready,
+    ),
+    Component(
+        _ROLE, "kube-controller-manager", _TAGS, _controller_manager,
+        lambda c: (_client_config(c, "controller-manager", "system:kube-controller-manager"),),
+        ("kube_pods_subnet", "kube_network_node_prefix", "kube_service_addresses", "kube_kubeadm_controller_extra_args", "kube_log_level"),
+    ),
+    Component(
+        _ROLE, "kube-scheduler", _TAGS, _scheduler,
+        lambda c: (_client_config(c, "scheduler", "system:kube-scheduler"),),
+        ("kube_kubeadm_scheduler_extra_args", "kube_log_level"),
+    ),
+)  # fmt: skip
+
+
+def _approver(context: HostContext) -> Service:
+    words = ["/usr/bin/python3", "-I", "-S", _APPROVER, *client_access(context.spec, context.host, "approver")]
+    return Service("nidome-approver", "Nidome: approves kubelet serving certificates", words, (_APPROVER,), after=(APISERVER_UNIT,))
+
+
+def _approver_tasks(context: HostContext) -> list[Task]:
+    source = Path(approver.__file__).read_text(encoding="utf-8")
+    return [
+        Task(_ROLE, "Install the approver of serving certificates", (File(_APPROVER, source, "0755"),), _TAGS),
+        Task(_ROLE, "Start the approver of serving certificates", (_approver(context).unit(context.facts),), _TAGS),
+    ]
+
+
+def _tasks(context: HostContext) -> list[Task]:
+    client = Task("kubernetes/client", "Install kubectl", (kubernetes_binary(context, "kubectl"),), ("client", "download"), ("kube_version", "bin_dir"))
+    tasks = [task for component in _COMPONENTS for task in (*component.install(context), component.start(context))]
+    return [*tasks, client, *_approver_tasks(context), Task(_ROLE, "Wait for the API server", (api_ready(context),), _TAGS)]
+
+
+def _handlers(context: HostContext) -> list[Handler]:
+    unit = _approver(context).unit(context.facts)
+    approver_handler = Handler(_ROLE, "Restart the approver of serving certificates", unit.name, unit.inputs, _TAGS)
+    return [*(component.handler(context) for component in _COMPONENTS), approver_handler]
+
+
+CONTROL_PLANE = Role(_ROLE, _tasks, _handlers, lambda _: (*(c.name for c in _COMPONENTS), "kubectl"))

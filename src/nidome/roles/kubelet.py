@@ -1,0 +1,141 @@
+"""kubelet: its configuration, its two ways to a client certificate, its service, its Node object."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from nidome.agent.resources.condition import Condition
+from nidome.agent.resources.directory import Directory
+from nidome.agent.resources.file import File
+from nidome.roles.arguments import command
+from nidome.roles.base import Handler, HostContext, Role, Task
+from nidome.roles.container_engine import cgroup_driver, socket_path
+from nidome.roles.control_plane import APISERVER_UNIT
+from nidome.roles.kubeconfigs import kubeconfig, kubeconfig_text
+from nidome.roles.kubernetes import Component
+from nidome.roles.objects import kube_object
+from nidome.roles.paths import KUBELET_ROOT, Paths, access, server_url
+from nidome.roles.pki import TOKEN
+from nidome.roles.units import Service
+
+if TYPE_CHECKING:
+    from nidome.agent.resources.base import Resource
+
+__all__ = ["KUBELET", "NODE", "node_ready"]
+
+_ROLE = "kubernetes/node"
+_TAGS = ("node", "kubelet")
+_MANIFESTS = "manifests"
+_RESOLVED = "/run/systemd/resolve/resolv.conf"
+
+
+def _configuration(context: HostContext) -> dict[str, Any]:
+    spec, paths, facts = context.spec, Paths(context.spec), context.facts
+    values: dict[str, Any] = {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "address": "0.0.0.0",  # noqa: S104 - the API server reaches it by the node's address; clients need certificates
+        "authentication": {"anonymous": {"enabled": False}, "webhook": {"enabled": True}, "x509": {"clientCAFile": paths.cert("ca")}},
+        "authorization": {"mode": "Webhook"},
+        "cgroupDriver": cgroup_driver(context),
+        "clusterDNS": [spec.dns_service_ip],
+        "clusterDomain": spec.cluster_name.value,
+        "containerRuntimeEndpoint": f"unix://{socket_path(context)}",
+        # Swap is the host's own matter: pods do not use it, and nobody's swap is switched off.
+        "failSwapOn": False,
+        "maxPods": spec.kubelet_max_pods.value,
+        "rotateCertificates": spec.kubelet_rotate_certificates.value,
+        "serverTLSBootstrap": spec.kubelet_rotate_server_certificates.value,
+        "resolvConf": _RESOLVED if facts["resolved"] else "/etc/resolv.conf",
+        "staticPodPath": f"{paths.config}/{_MANIFESTS}",
+        "tlsMinVersion": "VersionTLS12",
+        "volumePluginDir": f"{KUBELET_ROOT}/volumeplugins",
+    }
+    if facts["cgroup"] == 1:
+        values["failCgroupV1"] = False
+    if not facts["cap_sys_resource"]:
+        values["oomScoreAdj"] = 0
+    if spec.eviction_hard.value:
+        values["evictionHard"] = dict(spec.eviction_hard.value)
+    return values
+
+
+def _files(context: HostContext) -> tuple[Resource, ...]:
+    spec, paths = context.spec, Paths(context.spec)
+    server, ca = server_url(spec, context.host), paths.cert("ca")
+    own = {"client-certificate": paths.cert("kubelet"), "client-key": paths.key("kubelet")}
+    user = f"system:node:{context.host.name}"
+    config = json.dumps(_configuration(context), indent=2, sort_keys=True) + "\n"
+    return (
+        Directory(KUBELET_ROOT, "0750", owned=True),
+        Directory(f"{paths.config}/{_MANIFESTS}"),
+        File(f"{paths.config}/kubelet-config.yaml", config, "0640"),
+        # A kubelet that had to come back with its token writes this file anew; it is left to it then.
+        File(paths.kubeconfig("kubelet"), kubeconfig_text(server, ca, user, own), "0600", ownership="create-only"),
+        kubeconfig(paths.kubeconfig("bootstrap-kubelet"), server, ca, "kubelet-bootstrap", {"tokenFile": f"{paths.certs}/{TOKEN}"}),
+    )
+
+
+def _service(context: HostContext) -> Service:
+    spec, paths, host = context.spec, Paths(context.spec), context.host
+    config = f"{paths.config}/kubelet-config.yaml"
+    labels = [f"{k}={v}" for k, v in sorted(host.node_labels.value.items())]
+    arguments = {
+        "config": config,
+        "kubeconfig": paths.kubeconfig("kubelet"),
+        "bootstrap-kubeconfig": paths.kubeconfig("bootstrap-kubelet"),
+        "cert-dir": f"{KUBELET_ROOT}/pki",
+        # Both always: without them kubelet looks its own name up, and waits for a slow DNS.
+        "node-ip": host.ip.value,
+        "hostname-override": host.name,
+        "node-labels": labels or None,
+        "register-with-taints": host.node_taints.value or None,
+        "v": spec.kube_log_level.value,
+    }
+    words = [*command(paths.binary("kubelet"), arguments), *spec.kubelet_custom_flags.value]
+    return Service(
+        "kubelet", "Kubernetes node agent", words, (paths.binary("kubelet"), config, paths.cert("ca")),
+        notify=True, after=("containerd.service",), settings=("KillMode=process", "Delegate=yes"),
+        residue=(
+            "cgroup:kubepods", "cgroup:kubepods.slice", f"mounts:{KUBELET_ROOT}", f"path:{KUBELET_ROOT}/*",
+            "firewall-chains:KUBE-", "new-nft-tables:$nft-tables", "path:/var/log/pods/*", "path:/var/log/containers/*",
+        ),
+    )  # fmt: skip
+
+
+def node_ready(context: HostContext, timeout: float = 120) -> Condition:
+    """Return the condition that this host's Node is Ready, by the word of the kubelet that runs now."""
+    units = ("kubelet.service", "containerd.service", APISERVER_UNIT)
+    return Condition("node-ready", units, timeout, access(context.spec, context.host), {"node": context.host.name})
+
+
+_COMPONENT = Component(
+    _ROLE, "kubelet", _TAGS, _service, _files,
+    ("kubelet_max_pods", "eviction_hard", "cluster_name", "kube_service_addresses", "kubelet_rotate_certificates",
+     "kubelet_rotate_server_certificates", "kubelet_custom_flags", "kube_log_level", "node_labels", "node_taints", "ip"),
+    node_ready,
+)  # fmt: skip
+
+
+def _tasks(context: HostContext) -> list[Task]:
+    return [*_COMPONENT.install(context), _COMPONENT.start(context)]
+
+
+def _handlers(context: HostContext) -> list[Handler]:
+    return [_COMPONENT.handler(context)]
+
+
+def _node_tasks(context: HostContext) -> list[Task]:
+    """Return what is waited for and kept of the Node once kubelet runs."""
+    tasks = [Task(_ROLE, "Wait for the node to be Ready", (node_ready(context),), _TAGS)]
+    if context.host.is_control_plane:
+        # kubelet itself is not allowed to set a label of this name.
+        labels = {"node-role.kubernetes.io/control-plane": ""}
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": context.host.name, "labels": labels}}
+        tasks.append(Task(_ROLE, "Label the control-plane node", (kube_object(context, node, patch=True),), _TAGS))
+    return tasks
+
+
+KUBELET = Role(_ROLE, _tasks, _handlers, lambda _: ("kubelet",))
+NODE = Role(_ROLE, _node_tasks)

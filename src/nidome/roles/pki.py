@@ -1,0 +1,98 @@
+"""The cluster's own authorities and the certificates they issue, from one table."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nidome.agent.resources.certificate import Certificate, KeyPair, Token
+from nidome.roles.base import HostContext, Role, Task
+from nidome.roles.paths import Paths
+
+if TYPE_CHECKING:
+    from nidome.model.spec import ClusterSpec, HostSpec
+
+__all__ = ["AUTHORITIES", "PKI", "TOKEN", "TOKEN_ID"]
+
+TOKEN = "bootstrap-token"  # noqa: S105 - a file's name
+TOKEN_ID = "nidome"
+"""The public half of the bootstrap token: the Secret's name follows from it."""
+
+AUTHORITIES = {"ca": "kubernetes-ca", "etcd-ca": "etcd-ca", "front-proxy-ca": "front-proxy-ca"}
+_RENEW_SHARE = 4  # renewed in the last quarter of its life
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    """One certificate: its file, its subject, what it may be used for, and who issues it."""
+
+    name: str
+    common_name: str
+    usages: tuple[str, ...]
+    ca: str = "ca"
+    organizations: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+
+def _alternative(names: list[str]) -> tuple[str, ...]:
+    found = []
+    for name in dict.fromkeys(names):
+        try:
+            found.append(f"IP:{ipaddress.ip_address(name)}")
+        except ValueError:
+            found.append(f"DNS:{name}")
+    return tuple(found)
+
+
+def _api_names(spec: ClusterSpec, host: HostSpec) -> tuple[str, ...]:
+    service = ["kubernetes", "kubernetes.default", "kubernetes.default.svc", f"kubernetes.default.svc.{spec.cluster_name.value}"]
+    own = [host.name, "localhost", "127.0.0.1", spec.api_service_ip, host.ip.value, host.access_ip.value]
+    return _alternative([*service, *own, *spec.supplementary_addresses_in_ssl_keys.value])
+
+
+def _leaves(context: HostContext) -> list[_Leaf]:
+    spec, host = context.spec, context.host
+    store = _alternative([host.name, "localhost", "127.0.0.1", host.ip.value, host.access_ip.value])
+    return [
+        _Leaf("store-server", "store", ("client", "server"), "etcd-ca", names=store),
+        _Leaf("apiserver-etcd-client", "kube-apiserver-etcd-client", ("client",), "etcd-ca"),
+        _Leaf("apiserver", "kube-apiserver", ("server",), names=_api_names(spec, host)),
+        _Leaf("apiserver-kubelet-client", "kube-apiserver-kubelet-client", ("client",)),
+        _Leaf("front-proxy-client", "front-proxy-client", ("client",), "front-proxy-ca"),
+        _Leaf("admin", "kubernetes-admin", ("client",), organizations=("system:masters",)),
+        _Leaf("controller-manager", "system:kube-controller-manager", ("client",)),
+        _Leaf("scheduler", "system:kube-scheduler", ("client",)),
+        _Leaf("kube-proxy", "system:kube-proxy", ("client",)),
+        _Leaf("approver", "nidome:approver", ("client",)),
+        # kubelet starts with this one at once instead of waiting for a signature, and rotates it by itself.
+        _Leaf("kubelet", f"system:node:{host.name}", ("client",), organizations=("system:nodes",)),
+    ]
+
+
+def _tasks(context: HostContext) -> list[Task]:
+    spec, paths, role = context.spec, Paths(context.spec), "kubernetes/pki"
+    days, ca_days = spec.nidome_certificate_days.value, spec.nidome_ca_days.value
+    authorities = tuple(
+        Certificate(
+            paths.cert(file), paths.key(file), name, days=ca_days, renew_days=min(days, ca_days // _RENEW_SHARE)
+        )
+        for file, name in AUTHORITIES.items()
+    )  # fmt: skip
+    leaves = tuple(
+        Certificate(
+            paths.cert(leaf.name), paths.key(leaf.name), leaf.common_name, leaf.organizations, leaf.names, leaf.usages,
+            paths.cert(leaf.ca), paths.key(leaf.ca), days, days // _RENEW_SHARE,
+        )
+        for leaf in _leaves(context)
+    )  # fmt: skip
+    secrets = (KeyPair(paths.key("sa"), f"{paths.certs}/sa.pub"), Token(f"{paths.certs}/{TOKEN}", TOKEN_ID))
+    names = ("nidome_certificate_days", "supplementary_addresses_in_ssl_keys", "ip", "access_ip", "cluster_name", "kube_service_addresses")
+    return [
+        Task(role, "Create certificate authorities", authorities, ("certificates",), ("nidome_ca_days",)),
+        Task(role, "Create service-account keys and bootstrap token", secrets, ("certificates",)),
+        Task(role, "Issue certificates", leaves, ("certificates",), names),
+    ]
+
+
+PKI = Role("kubernetes/pki", _tasks)
