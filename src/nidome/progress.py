@@ -122,7 +122,7 @@ class _Live:
     def show(self, item: Item, now: float) -> None:
         rich = self._rich or self._open()
         if id(item) not in self._ids:
-            self._ids[id(item)] = rich.add_task(item.what)
+            self._ids[id(item)] = rich.add_task(item.what, far="", took="")
         item.shown = now
         rich.update(
             self._ids[id(item)],
@@ -130,13 +130,16 @@ class _Live:
             completed=item.done,
             far=item.far(),
             took=duration(now - item.started),
+            refresh=True,
         )
 
     def end(self, item: Item, now: float, outcome: str) -> None:
         task = self._ids.pop(id(item), None)
         if task is not None and self._rich is not None:
             self._rich.remove_task(task)
-            self._rich.print(f"{item.what}: {outcome} after {duration(now - item.started)}", markup=False)
+            line = f"{item.what}: {outcome} after {duration(now - item.started)}"
+            self._rich.print(line, markup=False, highlight=False)
+            self._rich.refresh()
 
     def close(self) -> None:
         if self._rich is not None:
@@ -154,7 +157,7 @@ class _Live:
             TextColumn("{task.fields[took]}", markup=False),
         )
         console = Console(file=self._stream)
-        self._rich = Progress(*columns, console=console, transient=True, refresh_per_second=4)
+        self._rich = Progress(*columns, console=console, transient=True, auto_refresh=False)
         self._rich.start()
         return self._rich
 

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +15,7 @@ from nidome.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = pytest.mark.hosts
 
@@ -51,6 +51,7 @@ WAIT_SECONDS = 30
 
 @pytest.fixture(scope="session")
 def artifacts() -> dict[str, Artifact]:
+    """Return everything that the lock has, from the default cache."""
     return obtain([*VERSION_OUTPUT, *IMAGES], versions={}, settings=Settings(), progress=Progress())
 
 
@@ -63,11 +64,12 @@ def programs(artifacts: dict[str, Artifact], tmp_path_factory: pytest.TempPathFa
     return directory
 
 
-def output(*command: str | Path, **environment: str) -> str:
+def output(*command: str | Path) -> str:
+    """Return what a command says, wherever it says it."""
     result = subprocess.run(
         [str(word) for word in command],
         check=False,
-        env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", **environment},
+        env={"PATH": os.environ["PATH"], "HOME": "/nonexistent"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -13,6 +13,7 @@ import gzip
 import io
 import json
 import os
+import re
 import tarfile
 import tempfile
 from contextlib import ExitStack, contextmanager
@@ -34,6 +35,7 @@ __all__ = ["fetch", "user_images", "write_bundle"]
 
 _MANIFEST = "nidome-bundle.json"
 _FORMAT = 1
+_SUM = re.compile(r"[0-9a-f]{64}")
 _LICENCES = Path(__file__).parent / "texts"
 _COMPRESSIONS = {".tar": "", ".tgz": "gzip", ".tar.gz": "gzip"}
 
@@ -108,10 +110,20 @@ class _Bundle:
                 data = json.load(file)
             if data["format"] != _FORMAT:
                 raise _invalid(self._path, f"format {data['format']}; this release reads {_FORMAT}")
-            found = [Entry(**row) for row in data["artifacts"]]
+            found = [Entry(**_checked(row)) for row in data["artifacts"]]
         except (ValueError, TypeError, KeyError) as error:
             raise _invalid(self._path, f"{_MANIFEST} is not what it must be: {error}") from error
         return {entry.key: entry for entry in found}
+
+
+def _checked(row: dict[str, Any]) -> dict[str, Any]:
+    """Refuse what would lead out of a cache's directory: blobs are named by checksums and nothing else."""
+    for key, value in row.items():
+        if not isinstance(value, int if key == "size" else str):
+            raise TypeError(f"{key} of {row.get('name')} is of the wrong type")
+    if not _SUM.fullmatch(row["sha256"]) or not _SUM.fullmatch(row.get("licences") or row["sha256"]):
+        raise ValueError(f"{row['name']} has no checksum")
+    return row
 
 
 @contextmanager

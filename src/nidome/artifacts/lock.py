@@ -293,6 +293,9 @@ def _read_user(path: Path, base: Mapping[str, Any]) -> dict[str, Any]:
         raise _invalid(path, "'components' must be an object")
     for name, component in components.items():
         _check_component(path, name, component, base["components"])
+    sources = data.get("sources", {})
+    if not isinstance(sources, dict) or not all(isinstance(url, str) for url in sources.values()):
+        raise _invalid(path, "'sources' must be an object of addresses")
     return data
 
 
@@ -315,6 +318,9 @@ def _check_component(path: Path, name: str, component: Any, known: Mapping[str, 
             entry["recipe"] = str((path.parent / str(entry["recipe"])).resolve())
             if not Path(entry["recipe"], "go.mod").is_file():
                 raise _invalid(path, f"{where}.recipe: {entry['recipe']} has no go.mod")
+    default = component.get("default", known[name]["default"])
+    if default not in {*known[name]["versions"], *component.get("versions", {})}:
+        raise _invalid(path, f"components.{name}: default {default} is not among the versions")
 
 
 def _sums(path: Path, where: str, entry: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
