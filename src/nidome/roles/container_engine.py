@@ -17,7 +17,7 @@ from nidome.roles.units import Service
 if TYPE_CHECKING:
     from nidome.agent.resources.unit import Unit
 
-__all__ = ["CONTAINERD", "IMAGES", "cgroup_driver", "socket_path"]
+__all__ = ["CONTAINERD", "DNS_IMAGE", "SANDBOX_IMAGE", "cgroup_driver", "socket_path"]
 
 _ROLE = "container-engine/containerd"
 _TAGS = ("container-engine", "containerd")
@@ -114,7 +114,7 @@ def _crictl(context: HostContext) -> File:
 def _tasks(context: HostContext) -> list[Task]:
     spec = context.spec
     directories = (
-        Directory("/etc/containerd"), Directory(spec.containerd_storage_dir.value, "0711", owned=True),
+        Directory("/etc/containerd"), Directory(spec.containerd_storage_dir.value, "0700", owned=True),
         Directory("/etc/cni/net.d"), Directory("/opt/cni/bin"), Directory("/var/log/pods", "0750", owned=True), Directory("/var/log/containers", owned=True),
     )  # fmt: skip
     names = tuple(
@@ -166,16 +166,16 @@ def _handlers(context: HostContext) -> list[Handler]:
     return [Handler(_ROLE, "Containerd | restart containerd", unit.name, unit.inputs, _TAGS, ready)]
 
 
-def _images(context: HostContext) -> list[Task]:
-    images = tuple(
-        Image(a.reference, a.sha256, Paths(context.spec).binary("ctr"), socket_path(context), context.spec.containerd_storage_dir.value)
-        for name, a in context.artifacts.items() if name.startswith("image-")
-    )  # fmt: skip
-    return [Task("download", "Import container images", images, ("download", "images"))]
+def _import(context: HostContext, name: str, title: str) -> list[Task]:
+    found, paths = context.artifacts[name], Paths(context.spec)
+    image = Image(found.reference, found.sha256, paths.binary("ctr"), socket_path(context), context.spec.containerd_storage_dir.value)
+    return [Task("download", title, (image,), ("download", "images"))]
 
 
 CONTAINERD = Role(
     _ROLE, _tasks, _handlers,
-    lambda _: (*_BINARIES, "cni-bridge", "cni-host-local", "cni-loopback", "cni-portmap", "image-pause"),
+    lambda _: (*_BINARIES, "cni-bridge", "cni-host-local", "cni-loopback", "cni-portmap"),
 )  # fmt: skip
-IMAGES = Role("download", _images, artifacts=lambda _: ("image-pause", "image-coredns"))
+# The sandbox image is needed by the first pod, CoreDNS's a moment later: unpacking it may take its time then.
+SANDBOX_IMAGE = Role("download", lambda c: _import(c, "image-pause", "Import the sandbox image"), artifacts=lambda _: ("image-pause",))
+DNS_IMAGE = Role("download", lambda c: _import(c, "image-coredns", "Import the CoreDNS image"), artifacts=lambda _: ("image-coredns",))

@@ -19,7 +19,7 @@ from nidome.roles.units import Service
 if TYPE_CHECKING:
     from nidome.agent.resources.base import Resource
 
-__all__ = ["APISERVER_UNIT", "CONTROL_PLANE", "api_ready"]
+__all__ = ["API_READY", "APISERVER_UNIT", "APPROVER", "CONTROL_PLANE", "api_ready"]
 
 _ROLE = "kubernetes/control-plane"
 _TAGS = ("control-plane",)
@@ -43,7 +43,7 @@ def _apiserver_arguments(context: HostContext) -> dict[str, object]:
         "authorization-mode": "Node,RBAC",
         "enable-admission-plugins": "NodeRestriction",
         "enable-bootstrap-token-auth": True,
-        "client-ca-file": paths.cert("ca"),
+        **_own_authentication(paths),
         "tls-cert-file": paths.cert("apiserver"),
         "tls-private-key-file": paths.key("apiserver"),
         "tls-min-version": "VersionTLS12",
@@ -59,11 +59,6 @@ def _apiserver_arguments(context: HostContext) -> dict[str, object]:
         "kubelet-preferred-address-types": "InternalIP,ExternalIP,Hostname",
         "proxy-client-cert-file": paths.cert("front-proxy-client"),
         "proxy-client-key-file": paths.key("front-proxy-client"),
-        "requestheader-client-ca-file": paths.cert("front-proxy-ca"),
-        "requestheader-allowed-names": "front-proxy-client",
-        "requestheader-extra-headers-prefix": "X-Remote-Extra-",
-        "requestheader-group-headers": "X-Remote-Group",
-        "requestheader-username-headers": "X-Remote-User",
         "service-account-issuer": f"https://kubernetes.default.svc.{spec.cluster_name.value}",
         "service-account-key-file": f"{paths.certs}/sa.pub",
         "service-account-signing-key-file": paths.key("sa"),
@@ -82,12 +77,23 @@ def _apiserver(context: HostContext) -> Service:
     return Service("kube-apiserver", "Kubernetes API server", words, inputs, notify=True, after=(paths.store_unit,), stop_seconds=20)
 
 
+def _own_authentication(paths: Paths) -> dict[str, object]:
+    """Return the CAs that a component would else look up in the API, and end without while that is starting."""
+    names = {"allowed-names": "front-proxy-client", "extra-headers-prefix": "X-Remote-Extra-", "group-headers": "X-Remote-Group", "username-headers": "X-Remote-User"}
+    headers: dict[str, object] = {f"requestheader-{name}": value for name, value in names.items()}
+    return {"client-ca-file": paths.cert("ca"), "requestheader-client-ca-file": paths.cert("front-proxy-ca"), **headers}
+
+
 def _controller_manager(context: HostContext) -> Service:
     spec, paths = context.spec, Paths(context.spec)
     config = paths.kubeconfig("controller-manager")
     arguments = {
         "kubeconfig": config, "authentication-kubeconfig": config, "authorization-kubeconfig": config,
         "bind-address": "127.0.0.1",
+        **_own_authentication(paths),
+        # Each controller fetches a token of its own first; at the default of 20 requests a second that takes 5 s.
+        "kube-api-qps": 200,
+        "kube-api-burst": 400,
         "allocate-node-cidrs": True,
         "cluster-cidr": spec.kube_pods_subnet.value,
         "node-cidr-mask-size": spec.kube_network_node_prefix.value,
@@ -114,6 +120,7 @@ def _scheduler(context: HostContext) -> Service:
     arguments = {
         "kubeconfig": config, "authentication-kubeconfig": config, "authorization-kubeconfig": config,
         "bind-address": "127.0.0.1",
+        **_own_authentication(paths),
         "leader-elect": len(spec.control_plane) > 1,
         "profiling": False,
         "v": spec.kube_log_level.value,
@@ -171,13 +178,22 @@ def _approver_tasks(context: HostContext) -> list[Task]:
 def _tasks(context: HostContext) -> list[Task]:
     client = Task("kubernetes/client", "Install kubectl", (kubernetes_binary(context, "kubectl"),), ("client", "download"), ("kube_version", "bin_dir"))
     tasks = [task for component in _COMPONENTS for task in (*component.install(context), component.start(context))]
-    return [*tasks, client, *_approver_tasks(context), Task(_ROLE, "Wait for the API server", (api_ready(context),), _TAGS)]
+    return [*tasks, client]
+
+
+def _wait_tasks(context: HostContext) -> list[Task]:
+    return [Task(_ROLE, "Wait for the API server", (api_ready(context),), _TAGS)]
 
 
 def _handlers(context: HostContext) -> list[Handler]:
+    return [component.handler(context) for component in _COMPONENTS]
+
+
+def _approver_handlers(context: HostContext) -> list[Handler]:
     unit = _approver(context).unit(context.facts)
-    approver_handler = Handler(_ROLE, "Restart the approver of serving certificates", unit.name, unit.inputs, _TAGS)
-    return [*(component.handler(context) for component in _COMPONENTS), approver_handler]
+    return [Handler(_ROLE, "Restart the approver of serving certificates", unit.name, unit.inputs, _TAGS)]
 
 
+API_READY = Role(_ROLE, _wait_tasks)
+APPROVER = Role(_ROLE, _approver_tasks, _approver_handlers)
 CONTROL_PLANE = Role(_ROLE, _tasks, _handlers, lambda _: (*(c.name for c in _COMPONENTS), "kubectl"))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from nidome.roles.access import ACCESS
 from nidome.roles.base import Handler, HostContext, Play, Role, Task
-from nidome.roles.container_engine import CONTAINERD, IMAGES
-from nidome.roles.control_plane import CONTROL_PLANE
+from nidome.roles.container_engine import CONTAINERD, DNS_IMAGE, SANDBOX_IMAGE
+from nidome.roles.control_plane import API_READY, APPROVER, CONTROL_PLANE
 from nidome.roles.dns import DNS, DNS_READY
 from nidome.roles.kube_proxy import KUBE_PROXY
 from nidome.roles.kubelet import KUBELET, NODE
@@ -33,9 +33,9 @@ CLUSTER: tuple[Play, ...] = (
     Play("Prepare for etcd install", _ALL, (PREINSTALL, PKI)),
     Play("Install etcd", ("etcd", "kube_control_plane"), (STORE,)),
     Play("Install the control plane", _CONTROL, (CONTROL_PLANE,)),
-    Play("Install Kubernetes nodes", _CLUSTER, (CONTAINERD, IMAGES, KUBE_PROXY, KUBELET)),
-    Play("Invoke kubeadm and install a CNI", _CONTROL, (ACCESS,)),
-    Play("Install Kubernetes apps", _CONTROL, (DNS,)),
+    Play("Install Kubernetes nodes", _CLUSTER, (CONTAINERD, SANDBOX_IMAGE, KUBE_PROXY)),
+    Play("Invoke kubeadm and install a CNI", _CONTROL, (API_READY, KUBELET, ACCESS, APPROVER)),
+    Play("Install Kubernetes apps", _CONTROL, (DNS, DNS_IMAGE)),
     Play("Wait for the cluster", _CLUSTER, (NODE, DNS_READY)),
 )
 
