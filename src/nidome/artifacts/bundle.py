@@ -21,7 +21,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from nidome.artifacts.store import CHUNK, EXECUTABLE, PLAIN, Entry, cache_errors
+from nidome.artifacts.store import CHUNK, EXECUTABLE, PLAIN, Entry
 from nidome.errors import ArtifactError, UsageError
 
 if TYPE_CHECKING:
@@ -171,6 +171,7 @@ def write_bundle(entries: Sequence[Entry], store: Store, target: Path, progress:
             f"'{target.name}' does not say the format",
             hint=f"end the name in {', '.join(_COMPRESSIONS)}",
         )
+    _require_whole(entries, store)
     total = sum({entry.sha256: entry.size for entry in entries}.values())
     with (
         progress.item(f"write {target.name}", total=total) as item,
@@ -182,6 +183,18 @@ def write_bundle(entries: Sequence[Entry], store: Store, target: Path, progress:
                 archive.addfile(_info(name, size), content)
             item.advance(size)
     return target.stat().st_size
+
+
+def _require_whole(entries: Sequence[Entry], store: Store) -> None:
+    for entry in entries:
+        licences = store.blob(entry.licences).exists() if entry.licences else True
+        if not (licences and store.has(entry.sha256, entry.size)):
+            raise ArtifactError(
+                "cache-changed",
+                f"{entry.name} {entry.version} is not whole in the cache",
+                where=str(store.root),
+                hint="`nidome artifacts verify --remove`, then fetch again",
+            )
 
 
 @contextmanager
@@ -196,7 +209,7 @@ def _archive(file: IO[bytes], compression: str) -> Iterator[tarfile.TarFile]:
 
 @contextmanager
 def _replacing(target: Path) -> Iterator[IO[bytes]]:
-    with cache_errors(target):
+    try:
         descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -206,6 +219,10 @@ def _replacing(target: Path) -> Iterator[IO[bytes]]:
         except BaseException:
             os.unlink(name)  # noqa: PTH108 - as above
             raise
+    except OSError as error:
+        raise ArtifactError(
+            "bundle-unwritable", error.strerror or str(error), where=str(target), hint="choose another FILE"
+        ) from error
 
 
 Member = tuple[str, int, "Callable[[], IO[bytes]]"]

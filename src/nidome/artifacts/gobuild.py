@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["fetch"]
 
 _TAIL = 15
-# Settings of a person's own that would change what comes out.
-_UNSET = ("GOFLAGS", "GOEXPERIMENT", "GODEBUG", "GO111MODULE", "GOROOT")
+# Settings of a person's own that would change what comes out. GOFLAGS is set and not only removed,
+# because an empty one would let that of `go env -w` through.
+_UNSET = ("GOEXPERIMENT", "GODEBUG", "GO111MODULE", "GOROOT")
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,8 @@ def _build_all(
 
 def _environment(architecture: str) -> dict[str, str]:
     environment = {name: value for name, value in os.environ.items() if name not in _UNSET}
-    environment.update(GOOS="linux", GOARCH=architecture, GOWORK="off", GOAMD64="v1", GOARM64="v8.0")
+    environment.update(GOOS="linux", GOARCH=architecture, GOWORK="off", GOFLAGS="-mod=readonly")
+    environment.update(GOAMD64="v1", GOARM64="v8.0")
     return environment
 
 

@@ -45,9 +45,13 @@ def obtain(
     if missing:
         _Fetch(store, settings, progress).run(missing)
         cache = _Cache(store, settings)
-    found = {name: _artifact(cache.require(spec), store) for name, spec in specs.items()}
-    users = {name: _user_image(name, cache, store) for name in names if name.startswith(_USER)}
-    return {name: found.get(name) or users[name] for name in names}
+    users = [name for name in names if name.startswith(_USER)]
+    if settings.bundle and any(cache.user_image(name) is None for name in users):
+        take_user_images(settings, progress)
+        cache = _Cache(store, settings)
+    found = {name: cache.require(spec) for name, spec in specs.items()}
+    found |= {name: cache.require_user_image(name) for name in users}
+    return {name: _artifact(found[name], store) for name in names}
 
 
 def cached(
@@ -75,7 +79,7 @@ def take_user_images(settings: Settings, progress: Progress) -> list[Artifact]:
     """Bring the images that the bundle's maker had added of their own into the cache."""
     from nidome.artifacts import bundle  # noqa: PLC0415 - a provider is imported when it is needed
 
-    if settings.bundle is None:
+    if settings.bundle is None or "bundle" not in settings.providers:
         return []
     store = Store(settings.cache)
     return [_artifact(entry, store) for entry in bundle.user_images(settings.bundle, store, progress)]
@@ -120,6 +124,7 @@ class _Cache:
         return entry if self._current(entry, spec) else None
 
     def require(self, spec: Spec) -> Entry:
+        """Return the entry or raise: it was there a moment ago."""
         entry = self.lookup(spec)
         if entry is None:
             raise ArtifactError(
@@ -127,6 +132,25 @@ class _Cache:
                 f"{spec.name} {spec.version} has gone from the cache",
                 where=str(self.store.root),
                 hint="something else removes files there; run it again",
+            )
+        return entry
+
+    def user_image(self, name: str) -> Entry | None:
+        """Return the entry of ``image:REFERENCE``, if a user added that for this architecture."""
+        for entry in self.entries.values():
+            mine = entry.provider == "user" and entry.architecture == self.settings.architecture
+            if mine and entry.name == name and self.store.has(entry.sha256, entry.size):
+                return entry
+        return None
+
+    def require_user_image(self, name: str) -> Entry:
+        """Return the entry of a user's image or raise."""
+        entry = self.user_image(name)
+        if entry is None:
+            raise ArtifactError(
+                "artifact-unknown",
+                f"no image '{name.removeprefix(_USER)}' was added for {self.settings.architecture}",
+                hint="nidome artifacts image add FILE",
             )
         return entry
 
@@ -148,19 +172,6 @@ class _Cache:
         if key not in self._digests:
             self._digests[key] = spec.recipe.digest()
         return self._digests[key]
-
-
-def _user_image(name: str, cache: _Cache, store: Store) -> Artifact:
-    reference = name.removeprefix(_USER)
-    for entry in cache.entries.values():
-        mine = entry.provider == "user" and entry.architecture == cache.settings.architecture
-        if mine and entry.reference == reference and store.has(entry.sha256, entry.size):
-            return _artifact(entry, store)
-    raise ArtifactError(
-        "artifact-unknown",
-        f"no image '{reference}' was added for {cache.settings.architecture}",
-        hint="nidome artifacts image add FILE",
-    )
 
 
 _Outcome = tuple[list[Entry], dict[str, str]]

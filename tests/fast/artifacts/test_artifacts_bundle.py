@@ -241,6 +241,7 @@ def test_failed_write_leaves_nothing(tmp_path: Path) -> None:
     directory = tmp_path / "out"
     directory.mkdir()
     (directory / "b.tar").write_bytes(b"older")
-    with pytest.raises(ArtifactError):
+    with pytest.raises(ArtifactError) as caught:
         write_bundle(entries, store, directory / "b.tar", QUIET)
+    assert caught.value.code == "cache-changed"
     assert [(path.name, path.read_bytes()) for path in directory.iterdir()] == [("b.tar", b"older")]
