@@ -29,9 +29,12 @@ _RETRY_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 def _asked_names(pem: str) -> Dict[str, Any]:
-    text = subprocess.run(  # noqa: S603 - an argument list, no shell
-        ["openssl", "req", "-noout", "-text", "-subject", "-nameopt", "sep_multiline,sname"],  # noqa: S607 - found on PATH
-        input=pem.encode(), capture_output=True, check=True, timeout=10,
+    text = subprocess.run(
+        ["openssl", "req", "-noout", "-text", "-subject", "-nameopt", "sep_multiline,sname"],
+        input=pem.encode(),
+        capture_output=True,
+        check=True,
+        timeout=10,
     ).stdout.decode()
     names = re.search(r"Subject Alternative Name:[^\n]*\n\s*([^\n]+)", text)
     subject = [line.strip() for line in text.split("subject=")[-1].splitlines()]
@@ -49,11 +52,23 @@ def refusal(request: Mapping[str, Any], node: Optional[Mapping[str, Any]]) -> st
     asked = _asked_names(base64.b64decode(spec["request"]).decode())
     known: Set[str] = {a["address"] for a in (node or {}).get("status", {}).get("addresses", [])}
     checks = (
-        (user.startswith("system:node:") and "system:nodes" in spec.get("groups", []), "it does not come from a node"),
-        (set(spec.get("usages", [])) <= _USAGES and "server auth" in spec.get("usages", []), "its usages are not a server's"),
-        (asked["cn"] == [user] and asked["o"] == ["system:nodes"], "it is for another subject than its sender"),
+        (
+            user.startswith("system:node:") and "system:nodes" in spec.get("groups", []),
+            "it does not come from a node",
+        ),
+        (
+            set(spec.get("usages", [])) <= _USAGES and "server auth" in spec.get("usages", []),
+            "its usages are not a server's",
+        ),
+        (
+            asked["cn"] == [user] and asked["o"] == ["system:nodes"],
+            "it is for another subject than its sender",
+        ),
         (node is not None, "its node is unknown"),
-        (bool(asked["names"]) and asked["names"] <= known, f"the node does not have {sorted(asked['names'] - known)}"),
+        (
+            bool(asked["names"]) and asked["names"] <= known,
+            f"the node does not have {sorted(asked['names'] - known)}",
+        ),
     )
     return next((reason for holds, reason in checks if not holds), "")
 
@@ -67,10 +82,16 @@ class Approver:
         self._context = ssl.create_default_context(cafile=ca)
         self._context.load_cert_chain(certificate, key)
 
-    def _open(self, method: str, path: str, body: Any = None, timeout: float = 30) -> http.client.HTTPResponse:
-        connection = http.client.HTTPSConnection(self._host, self._port, timeout=timeout, context=self._context)
+    def _open(
+        self, method: str, path: str, body: Any = None, timeout: float = 30
+    ) -> http.client.HTTPResponse:
+        connection = http.client.HTTPSConnection(
+            self._host, self._port, timeout=timeout, context=self._context
+        )
         raw = None if body is None else json.dumps(body)
-        connection.request(method, path, raw, {"Accept": "application/json", "Content-Type": "application/json"})
+        connection.request(
+            method, path, raw, {"Accept": "application/json", "Content-Type": "application/json"}
+        )
         response = connection.getresponse()
         if response.status == 404:  # noqa: PLR2004 - HTTP Not Found
             raise LookupError(path)
@@ -87,7 +108,11 @@ class Approver:
         listed = self._get(f"{_REQUESTS}?{_SELECTOR}")
         yield from listed["items"]
         version = listed["metadata"]["resourceVersion"]
-        watch = self._open("GET", f"{_REQUESTS}?{_SELECTOR}&watch=1&timeoutSeconds=300&resourceVersion={version}", timeout=330)
+        watch = self._open(
+            "GET",
+            f"{_REQUESTS}?{_SELECTOR}&watch=1&timeoutSeconds=300&resourceVersion={version}",
+            timeout=330,
+        )
         for line in iter(watch.readline, b""):
             event = json.loads(line)
             if event["type"] == "ERROR":
@@ -100,7 +125,9 @@ class Approver:
             return
         name, user = request["metadata"]["name"], request["spec"].get("username", "")
         try:
-            node: Optional[Dict[str, Any]] = self._get("/api/v1/nodes/" + urllib.parse.quote(user.split(":")[-1], safe=""))
+            node: Optional[Dict[str, Any]] = self._get(
+                "/api/v1/nodes/" + urllib.parse.quote(user.split(":")[-1], safe="")
+            )
         except LookupError:
             node = None
         reason = refusal(request, node)
@@ -108,8 +135,13 @@ class Approver:
             print(f"{name} of {user} is not approved: {reason}", flush=True)
             return
         now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        condition = {"type": "Approved", "status": "True", "reason": "NodeAddresses", "lastUpdateTime": now,
-                     "message": "asked for by the node itself, for addresses that it has"}  # fmt: skip
+        condition = {
+            "type": "Approved",
+            "status": "True",
+            "reason": "NodeAddresses",
+            "lastUpdateTime": now,
+            "message": "asked for by the node itself, for addresses that it has",
+        }
         request.setdefault("status", {})["conditions"] = [condition]
         self._open("PUT", f"{_REQUESTS}/{name}/approval", request).read()
         print(f"{name} of {user} is approved", flush=True)
@@ -122,7 +154,13 @@ class Approver:
                 for request in self._requests():
                     failures = 0
                     self._decide(request)
-            except (OSError, ValueError, LookupError, http.client.HTTPException, subprocess.SubprocessError) as error:
+            except (
+                OSError,
+                ValueError,
+                LookupError,
+                http.client.HTTPException,
+                subprocess.SubprocessError,
+            ) as error:
                 print(f"the API server does not serve: {error}", flush=True)
             time.sleep(_RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)])
             failures += 1

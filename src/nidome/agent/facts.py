@@ -16,9 +16,33 @@ __all__ = ["gather"]
 
 _CAP_SYS_RESOURCE = 24
 _LISTEN = "0A"
-_RUNTIMES = ("docker", "containerd", "crio", "k0scontroller", "k0sworker", "k3s", "k3s-agent", "rke2-server", "kubelet", "cri-docker")
-_SOCKETS = ("/run/containerd/containerd.sock", "/run/docker.sock", "/run/crio/crio.sock", "/run/k0s/status.sock")
-_DIRECTORIES = ("/var/lib/k0s", "/var/lib/rancher", "/etc/rancher", "/etc/kubernetes", "/var/lib/kubelet", "/var/lib/etcd", "/var/lib/containerd")
+_RUNTIMES = (
+    "docker",
+    "containerd",
+    "crio",
+    "k0scontroller",
+    "k0sworker",
+    "k3s",
+    "k3s-agent",
+    "rke2-server",
+    "kubelet",
+    "cri-docker",
+)
+_SOCKETS = (
+    "/run/containerd/containerd.sock",
+    "/run/docker.sock",
+    "/run/crio/crio.sock",
+    "/run/k0s/status.sock",
+)
+_DIRECTORIES = (
+    "/var/lib/k0s",
+    "/var/lib/rancher",
+    "/etc/rancher",
+    "/etc/kubernetes",
+    "/var/lib/kubelet",
+    "/var/lib/etcd",
+    "/var/lib/containerd",
+)
 
 
 def _os_release() -> Dict[str, str]:
@@ -86,7 +110,12 @@ def _systemd() -> int:
     if read_text("/proc/1/comm") != "systemd\n":
         return 0
     # The version is in the file name of systemd's private library: no process is started for it.
-    for directory in ("/usr/lib/systemd", "/lib/systemd", "/usr/lib/x86_64-linux-gnu/systemd", "/usr/lib/aarch64-linux-gnu/systemd"):
+    for directory in (
+        "/usr/lib/systemd",
+        "/lib/systemd",
+        "/usr/lib/x86_64-linux-gnu/systemd",
+        "/usr/lib/aarch64-linux-gnu/systemd",
+    ):
         if os.path.isdir(directory):
             for name in os.listdir(directory):
                 found = re.match(r"libsystemd-shared-(\d+)", name)

@@ -80,7 +80,11 @@ class Host:
         """Keep a hash that was computed while the file was written."""
         mark = _mark(path)
         # A new hard link changes the inode's ctime, and with it the mark of every other name of it.
-        names = [n for n, (marks, value) in self._knowledge().items() if marks[0][:2] == mark[:2] and value == digest]
+        names = [
+            n
+            for n, (marks, value) in self._knowledge().items()
+            if marks[0][:2] == mark[:2] and value == digest
+        ]
         for name in [*names, f"sha256:{path}"]:
             self._keep(name, [mark], digest)
 

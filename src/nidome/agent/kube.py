@@ -63,14 +63,20 @@ class Api:
             context = ssl.create_default_context(cafile=ca)
             context.load_cert_chain(certificate, key)
         except (OSError, ssl.SSLError) as error:
-            raise ResourceError("api-credentials", f"cannot use {certificate}: {error}", where=self.server) from None
+            raise ResourceError(
+                "api-credentials", f"cannot use {certificate}: {error}", where=self.server
+            ) from None
         url = urllib.parse.urlsplit(self.server)
-        connection = http.client.HTTPSConnection(url.hostname or "", url.port, timeout=timeout, context=context)
+        connection = http.client.HTTPSConnection(
+            url.hostname or "", url.port, timeout=timeout, context=context
+        )
         connection.connect()
         connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
 
-    def _send(self, method: str, path: str, body: Optional[bytes], kind: str, timeout: float) -> Tuple[int, bytes]:
+    def _send(
+        self, method: str, path: str, body: Optional[bytes], kind: str, timeout: float
+    ) -> Tuple[int, bytes]:
         headers = {"Accept": "application/json"}
         if body is not None:
             headers["Content-Type"] = kind
@@ -99,7 +105,9 @@ class Api:
                 status, answer = self._send(method, path, raw, kind, timeout)
             except (http.client.HTTPException, OSError) as error:
                 self.close()
-                raise ResourceError("api-unreachable", f"the API server does not answer: {error}", where=self.server) from None
+                raise ResourceError(
+                    "api-unreachable", f"the API server does not answer: {error}", where=self.server
+                ) from None
         try:
             return status, json.loads(answer)
         except ValueError:
@@ -113,14 +121,21 @@ class Api:
         return self._checked(status, answer, path)
 
     def apply(
-        self, manifest: Mapping[str, Any], *, dry_run: bool = False, force: bool = False, manager: str = "nidome"
+        self,
+        manifest: Mapping[str, Any],
+        *,
+        dry_run: bool = False,
+        force: bool = False,
+        manager: str = "nidome",
     ) -> Dict[str, Any]:
         """Apply a manifest on the server's side and return the object that results."""
         path = object_path(manifest)
         query = {"fieldManager": manager, "force": str(force).lower(), "fieldValidation": "Strict"}
         if dry_run:
             query["dryRun"] = "All"
-        status, answer = self.request("PATCH", f"{path}?{urllib.parse.urlencode(query)}", manifest, kind=APPLY)
+        status, answer = self.request(
+            "PATCH", f"{path}?{urllib.parse.urlencode(query)}", manifest, kind=APPLY
+        )
         return self._checked(status, answer, path)
 
     def delete(self, path: str) -> None:
@@ -133,7 +148,10 @@ class Api:
         message = answer.get("message", "") if isinstance(answer, dict) else str(answer)
         if status == _CONFLICT:
             raise ResourceError(
-                "object-conflict", message, where=path, hint="run `nidome apply --take-over` to own these fields"
+                "object-conflict",
+                message,
+                where=path,
+                hint="run `nidome apply --take-over` to own these fields",
             )
         if status >= _FAILURE or not isinstance(answer, dict):
             raise ResourceError("api-refused", f"HTTP {status}: {message[:400]}", where=path)

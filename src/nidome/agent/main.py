@@ -115,7 +115,10 @@ class Agent:
                     holder = os.read(handle, 400).decode(errors="replace")
                     os.close(handle)
                     raise ResourceError(
-                        "run-locked", f"another run is under way: {holder}", where=LOCK, hint="wait for it to end"
+                        "run-locked",
+                        f"another run is under way: {holder}",
+                        where=LOCK,
+                        hint="wait for it to end",
                     ) from None
                 time.sleep(0.05)
         os.ftruncate(handle, 0)
@@ -130,7 +133,15 @@ class Agent:
         """Keep this agent's code for the next run, and sweep what a killed run left half-written."""
         os.makedirs(STATE, mode=0o700, exist_ok=True)
         entries = self.host.ledger.made()
-        sweep(sorted({os.path.dirname(e["key"]) for e in entries if e["key"].startswith("/") and e["kind"] != "KubeObject"}))
+        sweep(
+            sorted(
+                {
+                    os.path.dirname(e["key"])
+                    for e in entries
+                    if e["key"].startswith("/") and e["kind"] != "KubeObject"
+                }
+            )
+        )
         sweep([STATE, f"{STATE}/blobs", f"{STATE}/units"])
         kept = f"{STATE}/agent"
         if self._code and not os.path.isdir(f"{kept}/{os.path.basename(self._code)}"):
@@ -148,7 +159,9 @@ class Agent:
             while left:
                 block = sys.stdin.buffer.read(min(_CHUNK, left))
                 if not block:
-                    raise ResourceError("artifact-torn", "the connection ended within an artifact", where=sha256)
+                    raise ResourceError(
+                        "artifact-torn", "the connection ended within an artifact", where=sha256
+                    )
                 left -= len(block)
                 digest.update(block)
                 out.write(block)
@@ -220,10 +233,24 @@ class Agent:
 def _from_os(error: OSError, where: str) -> ResourceError:
     hints = {28: "free some disk space", 30: "remount the file system for writing"}
     place = f"{where} ({error.filename})" if error.filename else where
-    return ResourceError("host-refused", error.strerror or str(error), where=place, hint=hints.get(error.errno or 0, ""))
+    return ResourceError(
+        "host-refused", error.strerror or str(error), where=place, hint=hints.get(error.errno or 0, "")
+    )
 
 
-_OPERATIONS = ("apply", "declare", "facts", "ledger", "lock", "missing", "observe", "purge", "put", "read", "remove")
+_OPERATIONS = (
+    "apply",
+    "declare",
+    "facts",
+    "ledger",
+    "lock",
+    "missing",
+    "observe",
+    "purge",
+    "put",
+    "read",
+    "remove",
+)
 
 
 def _answer(agent: Agent, request: Dict[str, Any]) -> Dict[str, Any]:

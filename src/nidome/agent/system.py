@@ -32,21 +32,27 @@ TEMPORARY = ".nidome-tmp"
 _CHUNK = 1 << 20
 
 
-def run(arguments: Sequence[str], *, check: bool = True, stdin: Optional[bytes] = None, timeout: float = 120) -> str:
+def run(
+    arguments: Sequence[str], *, check: bool = True, stdin: Optional[bytes] = None, timeout: float = 120
+) -> str:
     """Run a program without a shell and return its output; raise ResourceError with its last words."""
     try:
-        done = subprocess.run(  # noqa: S603 - an argument list, no shell
-            list(arguments), input=stdin, capture_output=True, timeout=timeout, check=False
-        )
+        done = subprocess.run(list(arguments), input=stdin, capture_output=True, timeout=timeout, check=False)
     except FileNotFoundError:
         raise ResourceError(
-            "program-missing", f"the program '{arguments[0]}' is not on this host", hint="run `nidome apply` again"
+            "program-missing",
+            f"the program '{arguments[0]}' is not on this host",
+            hint="run `nidome apply` again",
         ) from None
     except subprocess.TimeoutExpired:
-        raise ResourceError("program-timeout", f"'{' '.join(arguments[:3])}' took over {timeout:.0f} s") from None
+        raise ResourceError(
+            "program-timeout", f"'{' '.join(arguments[:3])}' took over {timeout:.0f} s"
+        ) from None
     if check and done.returncode != 0:
         words = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()[-3:]
-        raise ResourceError("program-failed", f"'{' '.join(arguments[:4])}' exited {done.returncode}: {' / '.join(words)}")
+        raise ResourceError(
+            "program-failed", f"'{' '.join(arguments[:4])}' exited {done.returncode}: {' / '.join(words)}"
+        )
     return done.stdout.decode(errors="replace")
 
 

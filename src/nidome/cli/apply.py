@@ -26,7 +26,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     common.add_inventory(parser)
     common.add_run(parser)
     common.add_artifacts(parser)
-    parser.add_argument("plan", nargs="?", type=Path, metavar="PLAN", help="a plan file: apply exactly this, or refuse")
+    parser.add_argument(
+        "plan", nargs="?", type=Path, metavar="PLAN", help="a plan file: apply exactly this, or refuse"
+    )
 
 
 def options(args: argparse.Namespace) -> Options:
@@ -42,11 +44,15 @@ def _stored(path: Path) -> dict[str, Any]:
     try:
         document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise StateError("plan-unreadable", f"cannot read the plan: {error}", where=str(path), hint="nidome plan -o FILE") from None
+        raise StateError(
+            "plan-unreadable", f"cannot read the plan: {error}", where=str(path), hint="nidome plan -o FILE"
+        ) from None
     return document
 
 
-def converge(spec: ClusterSpec, args: argparse.Namespace, sink: Sink, planned: dict[str, Any] | None = None) -> bool:
+def converge(
+    spec: ClusterSpec, args: argparse.Namespace, sink: Sink, planned: dict[str, Any] | None = None
+) -> bool:
     """Lock the hosts, plan, and carry the plan out; return whether all went well."""
     from nidome.engine.run import Run, require_same  # noqa: PLC0415 - not needed for --help
     from nidome.roles.playbook import CLUSTER  # noqa: PLC0415 - as above

@@ -43,26 +43,59 @@ DEFAULT_INVENTORY = Path("inventory/nidome")
 def add_inventory(parser: argparse.ArgumentParser) -> None:
     """Add the options that name a declaration."""
     chosen = os.environ.get("NIDOME_INVENTORY", str(DEFAULT_INVENTORY))
-    parser.add_argument("-i", "--inventory", type=Path, default=Path(chosen), help=f"inventory file or directory (default: {chosen})")
-    parser.add_argument("-e", "--extra-vars", action="append", default=[], metavar="NAME=VALUE", help="a variable that wins over every file")
+    parser.add_argument(
+        "-i",
+        "--inventory",
+        type=Path,
+        default=Path(chosen),
+        help=f"inventory file or directory (default: {chosen})",
+    )
+    parser.add_argument(
+        "-e",
+        "--extra-vars",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a variable that wins over every file",
+    )
     parser.add_argument("--strict", action="store_true", help="a variable that nobody reads is an error")
 
 
 def add_artifacts(parser: argparse.ArgumentParser) -> None:
     """Add the options that say where artifacts come from."""
-    parser.add_argument("--cache-dir", type=Path, help="artifact cache (default: NIDOME_CACHE_DIR, else the user's cache directory)")
+    parser.add_argument(
+        "--cache-dir",
+        type=Path,
+        help="artifact cache (default: NIDOME_CACHE_DIR, else the user's cache directory)",
+    )
     parser.add_argument("--bundle", type=Path, help="take artifacts from this bundle, a file or a directory")
-    parser.add_argument("--trust-server-sums", action="store_true", help="trust checksums published beside a release where none is pinned")
+    parser.add_argument(
+        "--trust-server-sums",
+        action="store_true",
+        help="trust checksums published beside a release where none is pinned",
+    )
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Add the options of a run."""
-    parser.add_argument("-t", "--tags", action="append", default=[], help="only tasks with these tags (comma-separated)")
+    parser.add_argument(
+        "-t", "--tags", action="append", default=[], help="only tasks with these tags (comma-separated)"
+    )
     parser.add_argument("--skip-tags", action="append", default=[], help="no tasks with these tags")
     parser.add_argument("-l", "--limit", action="append", default=[], help="only these hosts")
-    parser.add_argument("--ignore-preflight-errors", action="append", default=[], metavar="NAME", help="go on although this check fails")
-    parser.add_argument("--take-over", action="store_true", help="own object fields that somebody else set by hand")
-    parser.add_argument("--view", choices=("plain", "json", "rich"), help="how the run is shown (default: rich on a terminal)")
+    parser.add_argument(
+        "--ignore-preflight-errors",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="go on although this check fails",
+    )
+    parser.add_argument(
+        "--take-over", action="store_true", help="own object fields that somebody else set by hand"
+    )
+    parser.add_argument(
+        "--view", choices=("plain", "json", "rich"), help="how the run is shown (default: rich on a terminal)"
+    )
     parser.add_argument("-v", "--verbose", action="store_true", help="show tasks that changed nothing too")
 
 
@@ -78,7 +111,12 @@ def _extra(values: Sequence[str]) -> dict[str, Any]:
     for value in values:
         name, equals, text = value.partition("=")
         if not equals or not name:
-            raise UsageError("extra-vars", f"'{value}' is not NAME=VALUE", where="-e", hint="for example: -e kube_log_level=4")
+            raise UsageError(
+                "extra-vars",
+                f"'{value}' is not NAME=VALUE",
+                where="-e",
+                hint="for example: -e kube_log_level=4",
+            )
         found[name] = yaml.safe_load(text)
     return found
 
@@ -88,7 +126,12 @@ def declared(args: argparse.Namespace) -> tuple[ClusterSpec, list[DeclarationWar
     from nidome.declare.resolve import load  # noqa: PLC0415 - only commands with a declaration pay for YAML
 
     if not args.inventory.exists():
-        raise UsageError("inventory-missing", f"there is no inventory at {args.inventory}", where="-i", hint="nidome up makes a cluster and its inventory; or name yours with -i")
+        raise UsageError(
+            "inventory-missing",
+            f"there is no inventory at {args.inventory}",
+            where="-i",
+            hint="nidome up makes a cluster and its inventory; or name yours with -i",
+        )
     return load(args.inventory, extra_vars=_extra(args.extra_vars), strict=args.strict)
 
 
@@ -96,7 +139,9 @@ def settings(args: argparse.Namespace) -> Settings:
     """Return where artifacts are looked for."""
     from nidome.artifacts.settings import Settings, default_cache  # noqa: PLC0415 - not needed for --help
 
-    return Settings(cache=args.cache_dir or default_cache(), bundle=args.bundle, trust_server_sums=args.trust_server_sums)
+    return Settings(
+        cache=args.cache_dir or default_cache(), bundle=args.bundle, trust_server_sums=args.trust_server_sums
+    )
 
 
 def fetcher(chosen: Settings, spec: ClusterSpec) -> Fetch:
@@ -119,7 +164,12 @@ def write_file(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(path)
     except OSError as error:
-        raise UsageError("file-unwritable", f"cannot write: {error.strerror}", where=str(path), hint="name a file in a directory of yours") from None
+        raise UsageError(
+            "file-unwritable",
+            f"cannot write: {error.strerror}",
+            where=str(path),
+            hint="name a file in a directory of yours",
+        ) from None
 
 
 def control_plane_host(spec: ClusterSpec) -> HostSpec:
@@ -149,7 +199,11 @@ def recorded(spec: ClusterSpec, show: Sink, command: Sequence[str]) -> Iterator[
         show(event)
 
     try:
-        sink(RunStarted(run, __version__, tuple(command), spec.source, tuple(h.name for h in spec.hosts), spec.digest))
+        sink(
+            RunStarted(
+                run, __version__, tuple(command), spec.source, tuple(h.name for h in spec.hosts), spec.digest
+            )
+        )
         yield sink
     except NidomeError as error:
         recorder.abort(error.to_json())

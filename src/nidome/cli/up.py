@@ -72,13 +72,20 @@ def _write(args: argparse.Namespace, made: Sequence[Machine]) -> None:
         path = args.inventory / "host_vars" / machine.name / _MACHINE_FILE
         path.parent.mkdir(parents=True, exist_ok=True)
         lines = [f"{name}: {json.dumps(value)}\n" for name, value in _host_variables(machine).items()]
-        common.write_file(path, "# How to reach the disposable host. Written anew by each `nidome up`.\n" + "".join(lines))
+        common.write_file(
+            path, "# How to reach the disposable host. Written anew by each `nidome up`.\n" + "".join(lines)
+        )
 
 
 def run(args: argparse.Namespace) -> int:
     """Make hosts, write the inventory, converge; return 0 when the cluster is Ready."""
     if args.nodes != 1:
-        raise UsageError("nodes-unsupported", f"{args.nodes} nodes are not supported yet", where="--nodes", hint="use --nodes 1")
+        raise UsageError(
+            "nodes-unsupported",
+            f"{args.nodes} nodes are not supported yet",
+            where="--nodes",
+            hint="use --nodes 1",
+        )
     names = [f"node{n + 1}" for n in range(args.nodes)]
     _write(args, _machines(args, names))
     spec, warnings = common.declared(args)

@@ -37,7 +37,9 @@ class PlainView:
         """Show an event."""
         match event:
             case Diagnostic():
-                self._say(f"{event.severity}[{event.code}]: {event.where + ': ' if event.where else ''}{event.message}")
+                self._say(
+                    f"{event.severity}[{event.code}]: {event.where + ': ' if event.where else ''}{event.message}"
+                )
             case Staged():
                 self._say(f"{event.host}: sent {event.count} artifacts, {size(event.size)}")
             case PlayStarted() if self._verbose:
@@ -131,9 +133,14 @@ def render_plan(plan: Mapping[str, Any], counts: tuple[int, int, int]) -> str:
     for host, steps in plan["hosts"].items():
         for step in steps:
             groups.setdefault("\n".join(_step(step)), []).append(host)
-    blocks = [f"{text.splitlines()[0]}  on {', '.join(hosts)}\n" + "\n".join(text.splitlines()[1:]) for text, hosts in groups.items()]
+    blocks = [
+        f"{text.splitlines()[0]}  on {', '.join(hosts)}\n" + "\n".join(text.splitlines()[1:])
+        for text, hosts in groups.items()
+    ]
     added, changed, destroyed = counts
-    closing = f"Plan: {added} to add, {changed} to change, {destroyed} to destroy." if blocks else "No changes."
+    closing = (
+        f"Plan: {added} to add, {changed} to change, {destroyed} to destroy." if blocks else "No changes."
+    )
     return "\n".join([*blocks, closing])
 
 
@@ -151,8 +158,14 @@ def _step(step: Mapping[str, Any]) -> list[str]:
 def _delta(delta: Mapping[str, Any]) -> list[str]:
     name, before, after = delta["attribute"], delta["before"], delta["after"]
     if name in ("content", "text") and isinstance(before, str) and isinstance(after, str) and "\n" in after:
-        different = [d for d in difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0) if d[:3] not in ("---", "+++") and d[:2] != "@@"]
-        more = [f"      … {len(different) - _SHOWN_LINES} more lines"] if len(different) > _SHOWN_LINES else []
+        different = [
+            d
+            for d in difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
+            if d[:3] not in ("---", "+++") and d[:2] != "@@"
+        ]
+        more = (
+            [f"      … {len(different) - _SHOWN_LINES} more lines"] if len(different) > _SHOWN_LINES else []
+        )
         return [f"      {line[:_SHOWN]}" for line in different[:_SHOWN_LINES]] + more
     return [f"      {name}: {_short(before)} -> {_short(after)}"]
 
@@ -160,5 +173,3 @@ def _delta(delta: Mapping[str, Any]) -> list[str]:
 def _short(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
-
-

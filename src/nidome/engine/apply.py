@@ -45,7 +45,13 @@ class Recap:
 
     def to_json(self) -> dict[str, int]:
         """Return the counters as plain data."""
-        return {"ok": self.ok, "changed": self.changed, "unreachable": self.unreachable, "failed": self.failed, "skipped": self.skipped}
+        return {
+            "ok": self.ok,
+            "changed": self.changed,
+            "unreachable": self.unreachable,
+            "failed": self.failed,
+            "skipped": self.skipped,
+        }
 
 
 @dataclass
@@ -81,16 +87,29 @@ class HostRun:
         self._finish(step, "changed" if changes else "ok", began, changes=changes, waited=waited)
 
     def _finish(
-        self, step: Step, status: str, began: float, *, changes: Sequence[Change] = (),
-        error: dict[str, str] | None = None, waited: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        step: Step,
+        status: str,
+        began: float,
+        *,
+        changes: Sequence[Change] = (),
+        error: dict[str, str] | None = None,
+        waited: bool = False,
+    ) -> None:
         self.recap.add(status)
         self.sink(
             TaskFinished(
-                self.plan.host.name, step.play, step.title, status, time.monotonic() - began,
-                tuple(c.to_json() for c in changes), error, handler=step.handler is not None, waited=waited,
+                self.plan.host.name,
+                step.play,
+                step.title,
+                status,
+                time.monotonic() - began,
+                tuple(c.to_json() for c in changes),
+                error,
+                handler=step.handler is not None,
+                waited=waited,
             )
-        )  # fmt: skip
+        )
 
     def _do(self, step: Step) -> list[Change]:
         """Bring about what the step lacks; return what was really changed."""
@@ -116,7 +135,9 @@ class HostRun:
         anew = {r.id: compare(r, state) for r, state in zip(stale, states, strict=True)}
         for resource in stale:
             if anew[resource.id].unknown:
-                raise ResourceError("unobservable", anew[resource.id].unknown, where=resource.id, hint="see `nidome status`")
+                raise ResourceError(
+                    "unobservable", anew[resource.id].unknown, where=resource.id, hint="see `nidome status`"
+                )
         merged = []
         for resource, difference in pending:
             now = anew.get(resource.id, difference)
@@ -135,7 +156,9 @@ class HostRun:
                 raise _not_held(resource, left)
 
     def _remove(self, step: Step) -> list[Change]:
-        for identity, error in zip(step.removes, self.agent.call("remove", ids=list(step.removes)), strict=True):
+        for identity, error in zip(
+            step.removes, self.agent.call("remove", ids=list(step.removes)), strict=True
+        ):
             if error:
                 raise _error({**error, "where": error["where"] or identity})
         return list(step.changes)
@@ -153,8 +176,14 @@ def _not_held(resource: Resource, left: Difference) -> ResourceError:
     if left.error:
         return _error(left.error)
     deltas = left.change.deltas if left.change else ()
-    told = "; ".join(f"{d.attribute} is {d.before!r}, not {d.after!r}" for d in deltas if d.attribute not in ("content", "text"))
+    told = "; ".join(
+        f"{d.attribute} is {d.before!r}, not {d.after!r}"
+        for d in deltas
+        if d.attribute not in ("content", "text")
+    )
     return ResourceError(
-        "not-held", f"what was applied does not hold: {told or left.waiting or left.unknown or 'content differs'}",
-        where=resource.id, hint="something else on the host may be changing it back",
-    )  # fmt: skip
+        "not-held",
+        f"what was applied does not hold: {told or left.waiting or left.unknown or 'content differs'}",
+        where=resource.id,
+        hint="something else on the host may be changing it back",
+    )

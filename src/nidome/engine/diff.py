@@ -69,7 +69,9 @@ def compare(resource: Resource, observed: Observed) -> Difference:
     """Return how what was found differs from what must be."""
     desired = resource.desired()
     if observed is None:
-        deltas = () if resource.kind in _TEXTS else tuple(Delta(k, None, v) for k, v in sorted(desired.items()))
+        deltas = (
+            () if resource.kind in _TEXTS else tuple(Delta(k, None, v) for k, v in sorted(desired.items()))
+        )
         return Difference(Change(resource.id, "create", deltas or _new_text(resource)))
     if "$unobservable" in observed:
         return Difference(unknown=observed["$unobservable"])
@@ -99,7 +101,9 @@ def _deltas(resource: Resource, observed: dict[str, Any], different: dict[str, A
         if name == "sha256" and resource.kind in _TEXTS:
             deltas.append(_text_delta(resource, observed))
         else:
-            found = observed.get("$state") if name == "running" and "$state" in observed else observed.get(name)
+            found = (
+                observed.get("$state") if name == "running" and "$state" in observed else observed.get(name)
+            )
             deltas.append(Delta(name, found, wanted))
     return deltas
 

@@ -47,7 +47,9 @@ class Step:
     @property
     def unknown(self) -> tuple[str, ...]:
         """Why nothing can be said, for each resource of which nothing can."""
-        return tuple(f"{r.id}: {d.unknown}" for r, d in zip(self.resources, self.differences, strict=True) if d.unknown)
+        return tuple(
+            f"{r.id}: {d.unknown}" for r, d in zip(self.resources, self.differences, strict=True) if d.unknown
+        )
 
     @property
     def settled(self) -> bool:
@@ -91,7 +93,11 @@ class Plan:
     def counts(self) -> tuple[int, int, int]:
         """How many resources are added, changed and destroyed."""
         actions = [c.action for _, step in self.steps for c in step.changes]
-        return actions.count("create"), len(actions) - actions.count("create") - actions.count("delete"), actions.count("delete")
+        return (
+            actions.count("create"),
+            len(actions) - actions.count("create") - actions.count("delete"),
+            actions.count("delete"),
+        )
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -112,7 +118,7 @@ class Plan:
             "hosts": {
                 h.host.name: [s.to_json() for s in h.steps if s.changes or s.unknown] for h in self.hosts
             },
-        }  # fmt: skip
+        }
 
 
 def changed_inputs(resource: Resource, difference: Difference) -> list[tuple[str, str | None]]:
@@ -187,7 +193,11 @@ class _HostPlanner:
         moved = [n for n in names if declared.get(n, _MISSING) != _plain(spec, host, n)]
         if moved:
             return _cited(spec, host, moved)
-        return ("missing on the host" if change.action == "create" else "differs on the host from what was declared",)
+        return (
+            "missing on the host"
+            if change.action == "create"
+            else "differs on the host from what was declared",
+        )
 
     def _flush(self, play: Play) -> None:
         for unit, (handler, seen) in list(self._handlers.items()):
@@ -195,13 +205,29 @@ class _HostPlanner:
             own = seen < 0
             news = self._changed[max(seen, 0) :]
             self._handlers[unit] = (handler, len(self._changed))
-            if not own and not any(path in (*handler.inputs, f"/etc/systemd/system/{unit}") for path, _ in news):
+            if not own and not any(
+                path in (*handler.inputs, f"/etc/systemd/system/{unit}") for path, _ in news
+            ):
                 continue
             stale = due(handler, observed, news)
             touched = [p for p, _ in news if p in stale]
             if stale and (touched or self._selection.takes(handler.tags)):
-                change = Change(handler.restart.id, "restart", tuple(Delta("stale", p, None) for p in stale), tuple(f"{p} changed" for p in stale))
-                self.steps.append(Step(play.name, handler.title, (handler.restart,), (Difference(change),), handler.tags, handler))
+                change = Change(
+                    handler.restart.id,
+                    "restart",
+                    tuple(Delta("stale", p, None) for p in stale),
+                    tuple(f"{p} changed" for p in stale),
+                )
+                self.steps.append(
+                    Step(
+                        play.name,
+                        handler.title,
+                        (handler.restart,),
+                        (Difference(change),),
+                        handler.tags,
+                        handler,
+                    )
+                )
 
     def removals(self, play: str, declared: set[str], ledger: Sequence[str]) -> None:
         """Add what the ledger has and nobody declares any more, newest first."""
@@ -224,7 +250,11 @@ def _cited(spec: ClusterSpec, host: HostSpec, names: Sequence[str]) -> tuple[str
 
 
 def plan_host(
-    context: HostContext, plays: Sequence[HostPlay], observed: Mapping[str, Observed], selection: Selection, removable: Sequence[str]
+    context: HostContext,
+    plays: Sequence[HostPlay],
+    observed: Mapping[str, Observed],
+    selection: Selection,
+    removable: Sequence[str],
 ) -> HostPlan:
     """Return what one host needs: steps in the order in which they will run.
 

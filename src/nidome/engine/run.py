@@ -54,7 +54,9 @@ class Run:
     per host. :meth:`plan` changes nothing on any host; :meth:`apply` carries a plan out.
     """
 
-    def __init__(self, spec: ClusterSpec, plays: Sequence[Play], fetch: Fetch, sink: Sink, options: Options) -> None:
+    def __init__(
+        self, spec: ClusterSpec, plays: Sequence[Play], fetch: Fetch, sink: Sink, options: Options
+    ) -> None:
         self.spec = spec
         self.options = options
         self.phases: dict[str, float] = {}
@@ -101,7 +103,9 @@ class Run:
             require_fit(self.spec, host, facts[host.name], ignored)
         with self._phase("artifacts"):
             self._artifacts = self._fetch(artifact_names(self._plays, self.spec))
-        installed = {n: InstalledArtifact(a.version, a.sha256, a.size, a.reference) for n, a in self._artifacts.items()}
+        installed = {
+            n: InstalledArtifact(a.version, a.sha256, a.size, a.reference) for n, a in self._artifacts.items()
+        }
         for host in self._session.hosts:
             context = HostContext(self.spec, host, facts[host.name], installed)
             self._contexts[host.name] = context
@@ -118,7 +122,13 @@ class Run:
             )
         observed = {r.id: state for r, state in zip(resources, states, strict=True)}
         with self._phase("diff"):
-            return plan_host(context, self._host_plays[host.name], observed, self.options.selection, context.facts["ledger"])
+            return plan_host(
+                context,
+                self._host_plays[host.name],
+                observed,
+                self.options.selection,
+                context.facts["ledger"],
+            )
 
     def _resources(self, plays: Sequence[HostPlay]) -> Iterator[Resource]:
         """Give what must be looked at: the chosen tasks' resources, and every handler's unit."""
@@ -149,7 +159,11 @@ class Run:
         return ok
 
     def _play(self, play: Play, plan: Plan, runs: Mapping[str, HostRun]) -> None:
-        names = tuple(h.host.name for h in plan.hosts if any(s.play == play.name for s in h.steps) and not runs[h.host.name].failed)
+        names = tuple(
+            h.host.name
+            for h in plan.hosts
+            if any(s.play == play.name for s in h.steps) and not runs[h.host.name].failed
+        )
         if names:
             self._sink(PlayStarted(play.name, names))
             self._session.each_host(lambda h: runs[h.name].play(play.name))
@@ -157,9 +171,11 @@ class Run:
     def _stage(self, plan: HostPlan) -> None:
         """Send the artifacts that the plan installs and the host does not have."""
         wanted = {
-            r.sha256 for s in plan.steps for r, d in zip(s.resources, s.differences, strict=True)
+            r.sha256
+            for s in plan.steps
+            for r, d in zip(s.resources, s.differences, strict=True)
             if r.kind in _SENT and not d.settled
-        }  # fmt: skip
+        }
         if not wanted:
             return
         agent = self._session.agents[plan.host.name]
@@ -187,7 +203,12 @@ def _taking_over(task: Any) -> Any:
 def _limited(spec: ClusterSpec, limit: Sequence[str]) -> tuple[HostSpec, ...]:
     for name in limit:
         if name not in {h.name for h in spec.hosts}:
-            raise UsageError("host-unknown", f"no host '{name}' in the inventory", where="--limit", hint="hosts: " + ", ".join(h.name for h in spec.hosts))
+            raise UsageError(
+                "host-unknown",
+                f"no host '{name}' in the inventory",
+                where="--limit",
+                hint="hosts: " + ", ".join(h.name for h in spec.hosts),
+            )
     return tuple(h for h in spec.hosts if not limit or h.name in limit)
 
 
@@ -200,8 +221,12 @@ def require_same(planned: Mapping[str, Any], now: Plan) -> None:
     current = now.to_json()
     if planned == current:
         return
-    moved = [host for host in current["hosts"] if planned.get("hosts", {}).get(host) != current["hosts"][host]]
+    moved = [
+        host for host in current["hosts"] if planned.get("hosts", {}).get(host) != current["hosts"][host]
+    ]
     raise StateError(
-        "plan-outdated", "the hosts or the declaration have changed since the plan was made", where=", ".join(moved) or "declaration",
+        "plan-outdated",
+        "the hosts or the declaration have changed since the plan was made",
+        where=", ".join(moved) or "declaration",
         hint="make a new plan: nidome plan -o FILE",
-    )  # fmt: skip
+    )

@@ -51,9 +51,17 @@ main(t)
 """
 
 _REFUSALS = {
-    "root": ("host-no-root", "the agent needs root on the host", "log in as root, or set ansible_become: true with sudo without password"),
-    "python": ("host-old-python", "the host's Python is older than 3.9", "install Python 3.9 or newer, or set ansible_python_interpreter"),
-}  # fmt: skip
+    "root": (
+        "host-no-root",
+        "the agent needs root on the host",
+        "log in as root, or set ansible_become: true with sudo without password",
+    ),
+    "python": (
+        "host-old-python",
+        "the host's Python is older than 3.9",
+        "install Python 3.9 or newer, or set ansible_python_interpreter",
+    ),
+}
 
 
 @cache
@@ -114,13 +122,19 @@ class AgentConnection:
         command = remote_command(host, [python, "-I", "-S", "-c", _BOOTSTRAP])
         try:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
             )
         except FileNotFoundError:
             raise TransportError(
-                "program-missing", f"'{command[0]}' is not on this machine", where=host.name,
+                "program-missing",
+                f"'{command[0]}' is not on this machine",
+                where=host.name,
                 hint="install openssh-client" if command[0] == "ssh" else "set ansible_python_interpreter",
-            ) from None  # fmt: skip
+            ) from None
         self._reader = threading.Thread(target=self._read_words, daemon=True)
         self._reader.start()
         self._greet()
@@ -166,14 +180,20 @@ class AgentConnection:
         name = self.host.name
         if "not found" in words and ("python" in words or status == _NOT_FOUND):
             return TransportError(
-                "host-no-python", f"the host has no Python: {words}", where=name,
+                "host-no-python",
+                f"the host has no Python: {words}",
+                where=name,
                 hint="install python3 on the host (apt-get install python3), or set ansible_python_interpreter",
-            )  # fmt: skip
+            )
         if "sudo:" in words:
-            return TransportError("host-no-sudo", words, where=name, hint="allow sudo without a password, or log in as root")
+            return TransportError(
+                "host-no-sudo", words, where=name, hint="allow sudo without a password, or log in as root"
+            )
         if status == _UNREACHABLE or (self._number and not _is_local(self.host)):
             code = "host-lost" if self._number else "host-unreachable"
-            return TransportError(code, words, where=name, hint=f"try: {shlex.join(ssh_command(self.host))} true")
+            return TransportError(
+                code, words, where=name, hint=f"try: {shlex.join(ssh_command(self.host))} true"
+            )
         return TransportError("agent-failed", words, where=name, hint="run again; what was done is kept")
 
     def call(self, operation: str, **arguments: Any) -> Any:
@@ -183,7 +203,10 @@ class AgentConnection:
 
     def _request(self, operation: str, arguments: dict[str, Any]) -> None:
         self._number += 1
-        self._write(json.dumps({"id": self._number, "op": operation, **arguments}, separators=(",", ":")).encode() + b"\n")
+        self._write(
+            json.dumps({"id": self._number, "op": operation, **arguments}, separators=(",", ":")).encode()
+            + b"\n"
+        )
 
     def _answer(self) -> Any:
         line = self._pipe(self._process.stdout).readline()
@@ -217,5 +240,3 @@ class AgentConnection:
             if stream is not None:
                 self._reader.join(1)
                 stream.close()
-
-

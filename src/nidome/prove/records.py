@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from nidome.events import Event
 
-__all__ = ["Recorder", "Record", "find", "listing", "new_run_id", "runs_directory"]
+__all__ = ["Record", "Recorder", "find", "listing", "new_run_id", "runs_directory"]
 
 
 def runs_directory() -> Path:
@@ -49,9 +49,11 @@ class Recorder:
             self._events = (self.path / "events.jsonl").open("a", encoding="utf-8")
         except OSError as error:
             raise StateError(
-                "record-unwritable", f"no run record can be written: {error.strerror}", where=str(self.path),
+                "record-unwritable",
+                f"no run record can be written: {error.strerror}",
+                where=str(self.path),
                 hint="free space, or point NIDOME_STATE_DIR elsewhere",
-            ) from None  # fmt: skip
+            ) from None
         self._meta: dict[str, Any] = {"run": run, "status": "running"}
 
     def __call__(self, event: Event) -> None:
@@ -59,10 +61,22 @@ class Recorder:
         self._events.write(json.dumps(event.to_json(), default=str) + "\n")
         self._events.flush()
         if isinstance(event, RunStarted):
-            started = {"command": event.command, "cluster": event.cluster, "hosts": event.hosts, "declaration": event.declaration}
+            started = {
+                "command": event.command,
+                "cluster": event.cluster,
+                "hosts": event.hosts,
+                "declaration": event.declaration,
+            }
             self._write({**started, "started": event.at, "version": event.version, "pid": os.getpid()})
         if isinstance(event, RunFinished):
-            self._write({"status": "ok" if event.ok else "failed", "recap": event.recap, "seconds": event.seconds, "phases": event.phases})
+            self._write(
+                {
+                    "status": "ok" if event.ok else "failed",
+                    "recap": event.recap,
+                    "seconds": event.seconds,
+                    "phases": event.phases,
+                }
+            )
 
     def _write(self, news: dict[str, Any]) -> None:
         self._meta.update(news)
@@ -124,5 +138,10 @@ def find(run: str, directory: Path | None = None) -> Record:
     records = listing(directory)
     found = records[:1] if run == "last" else [r for r in records if r.run.startswith(run)]
     if not found:
-        raise StateError("run-unknown", f"no record of a run '{run}'", where=str(directory or runs_directory()), hint="nidome runs list")
+        raise StateError(
+            "run-unknown",
+            f"no record of a run '{run}'",
+            where=str(directory or runs_directory()),
+            hint="nidome runs list",
+        )
     return found[0]

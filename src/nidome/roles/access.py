@@ -23,8 +23,18 @@ _BINDINGS = (
     binding("nidome:apiserver-kubelet", "system:kubelet-api-admin", "User", "kube-apiserver-kubelet-client"),
     # A kubelet with only a bootstrap token asks for a client certificate, which is signed without a person.
     binding("nidome:kubelet-bootstrap", "system:node-bootstrapper", "Group", _BOOTSTRAP_GROUP),
-    binding("nidome:approve-bootstrap", "system:certificates.k8s.io:certificatesigningrequests:nodeclient", "Group", _BOOTSTRAP_GROUP),
-    binding("nidome:approve-rotation", "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient", "Group", "system:nodes"),
+    binding(
+        "nidome:approve-bootstrap",
+        "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
+        "Group",
+        _BOOTSTRAP_GROUP,
+    ),
+    binding(
+        "nidome:approve-rotation",
+        "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
+        "Group",
+        "system:nodes",
+    ),
     binding("nidome:kube-proxy", "system:node-proxier", "User", "system:kube-proxy"),
     binding("nidome:approver", "nidome:approver", "User", "nidome:approver"),
 )
@@ -68,7 +78,10 @@ def _token(context: HostContext) -> KubeObject:
 
 
 def _tasks(context: HostContext) -> list[Task]:
-    roles = (kube_object(context, _approver_role()), *(kube_object(context, manifest) for manifest in _BINDINGS))
+    roles = (
+        kube_object(context, _approver_role()),
+        *(kube_object(context, manifest) for manifest in _BINDINGS),
+    )
     return [
         Task(_ROLE, "Grant components their rights", roles, ("control-plane", "rbac")),
         Task(_ROLE, "Publish the bootstrap token", (_token(context),), ("control-plane", "rbac")),

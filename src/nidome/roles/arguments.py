@@ -7,7 +7,9 @@ from collections.abc import Mapping
 __all__ = ["command"]
 
 
-def command(binary: str, arguments: Mapping[str, object], extra: Mapping[str, str] | None = None) -> list[str]:
+def command(
+    binary: str, arguments: Mapping[str, object], extra: Mapping[str, str] | None = None
+) -> list[str]:
     """Return the words of a command line.
 
     None leaves an argument out; true and false are written out; ``extra`` wins over ``arguments``, as an

@@ -21,7 +21,13 @@ __all__ = ["CONTAINERD", "DNS_IMAGE", "SANDBOX_IMAGE", "cgroup_driver", "socket_
 
 _ROLE = "container-engine/containerd"
 _TAGS = ("container-engine", "containerd")
-_BINARIES = {"containerd": "containerd", "containerd-shim-runc-v2": "containerd-shim-runc-v2", "ctr": "ctr", "runc": "runc", "crictl": "crictl"}
+_BINARIES = {
+    "containerd": "containerd",
+    "containerd-shim-runc-v2": "containerd-shim-runc-v2",
+    "ctr": "ctr",
+    "runc": "runc",
+    "crictl": "crictl",
+}
 _CONFIG = "/etc/containerd/config.toml"
 _CNI_TEMPLATE = "/etc/cni/net.d/10-nidome.conflist.template"
 _OPEN_FILES = 20000  # the hard limit that a machine without CAP_SYS_RESOURCE was seen to have
@@ -96,15 +102,32 @@ def _unit(context: HostContext) -> Unit:
     limit = "infinity" if context.facts["cap_sys_resource"] else _OPEN_FILES
     state = spec.containerd_state_dir.value
     return Service(
-        "containerd", "containerd container runtime", [paths.binary("containerd"), "--config", _CONFIG],
-        (_CONFIG, _CNI_TEMPLATE, paths.binary("containerd")), notify=True,
-        settings=("Delegate=yes", "KillMode=process", f"LimitNOFILE={limit}", "TasksMax=infinity", f"Environment=PATH={paths.bin}:/usr/sbin:/usr/bin:/sbin:/bin"),
-        residue=(
-            "kill-cgroup:system.slice/containerd.service", "netns:cni-", f"mounts:{state}", f"mounts:{spec.containerd_storage_dir.value}",
-            "path:/etc/cni/net.d/*.conflist", f"path:{state}", "link:cni0", "path:/var/lib/cni", "firewall-chains:CNI-",
-            "new-nft-tables:$nft-tables", "path:/run/containerd",
+        "containerd",
+        "containerd container runtime",
+        [paths.binary("containerd"), "--config", _CONFIG],
+        (_CONFIG, _CNI_TEMPLATE, paths.binary("containerd")),
+        notify=True,
+        settings=(
+            "Delegate=yes",
+            "KillMode=process",
+            f"LimitNOFILE={limit}",
+            "TasksMax=infinity",
+            f"Environment=PATH={paths.bin}:/usr/sbin:/usr/bin:/sbin:/bin",
         ),
-    ).unit(context.facts)  # fmt: skip
+        residue=(
+            "kill-cgroup:system.slice/containerd.service",
+            "netns:cni-",
+            f"mounts:{state}",
+            f"mounts:{spec.containerd_storage_dir.value}",
+            "path:/etc/cni/net.d/*.conflist",
+            f"path:{state}",
+            "link:cni0",
+            "path:/var/lib/cni",
+            "firewall-chains:CNI-",
+            "new-nft-tables:$nft-tables",
+            "path:/run/containerd",
+        ),
+    ).unit(context.facts)
 
 
 def _crictl(context: HostContext) -> File:
@@ -114,19 +137,44 @@ def _crictl(context: HostContext) -> File:
 def _tasks(context: HostContext) -> list[Task]:
     spec = context.spec
     directories = (
-        Directory("/etc/containerd"), Directory(spec.containerd_storage_dir.value, "0700", owned=True),
-        Directory("/etc/cni/net.d"), Directory("/opt/cni/bin"), Directory("/var/log/pods", "0750", owned=True), Directory("/var/log/containers", owned=True),
-    )  # fmt: skip
+        Directory("/etc/containerd"),
+        Directory(spec.containerd_storage_dir.value, "0700", owned=True),
+        Directory("/etc/cni/net.d"),
+        Directory("/opt/cni/bin"),
+        Directory("/var/log/pods", "0750", owned=True),
+        Directory("/var/log/containers", owned=True),
+    )
     names = tuple(
-        f"containerd_{n}" for n in ("storage_dir", "state_dir", "oom_score", "debug_level", "metrics_address", "snapshotter",
-                                    "max_container_log_line_size", "default_runtime")
-    )  # fmt: skip
+        f"containerd_{n}"
+        for n in (
+            "storage_dir",
+            "state_dir",
+            "oom_score",
+            "debug_level",
+            "metrics_address",
+            "snapshotter",
+            "max_container_log_line_size",
+            "default_runtime",
+        )
+    )
     return [
         Task(_ROLE, "Create containerd directories", directories, _TAGS, ("containerd_storage_dir",)),
         Task(_ROLE, "Install containerd binaries", _binaries(context), (*_TAGS, "download"), ("bin_dir",)),
         Task(_ROLE, "Install CNI plugins", _plugins(context), (*_TAGS, "download", "network")),
-        Task(_ROLE, "Write CNI configuration template", (File(_CNI_TEMPLATE, _cni_template(context)),), (*_TAGS, "network"), ("kube_pods_subnet",)),
-        Task(_ROLE, "Write containerd configuration", (File(_CONFIG, _config(context)), _crictl(context)), _TAGS, names),
+        Task(
+            _ROLE,
+            "Write CNI configuration template",
+            (File(_CNI_TEMPLATE, _cni_template(context)),),
+            (*_TAGS, "network"),
+            ("kube_pods_subnet",),
+        ),
+        Task(
+            _ROLE,
+            "Write containerd configuration",
+            (File(_CONFIG, _config(context)), _crictl(context)),
+            _TAGS,
+            names,
+        ),
         Task(_ROLE, "Start containerd", (_unit(context),), _TAGS),
     ]
 
@@ -134,7 +182,9 @@ def _tasks(context: HostContext) -> list[Task]:
 def _plugins(context: HostContext) -> tuple[Binary, ...]:
     names = [n for n in context.artifacts if n.startswith("cni-")]
     found = context.artifacts
-    return tuple(Binary(f"/opt/cni/bin/{n[4:]}", found[n].sha256, found[n].version, found[n].size) for n in names)
+    return tuple(
+        Binary(f"/opt/cni/bin/{n[4:]}", found[n].sha256, found[n].version, found[n].size) for n in names
+    )
 
 
 def _cni_template(context: HostContext) -> str:
@@ -168,14 +218,30 @@ def _handlers(context: HostContext) -> list[Handler]:
 
 def _import(context: HostContext, name: str, title: str) -> list[Task]:
     found, paths = context.artifacts[name], Paths(context.spec)
-    image = Image(found.reference, found.sha256, paths.binary("ctr"), socket_path(context), context.spec.containerd_storage_dir.value)
+    image = Image(
+        found.reference,
+        found.sha256,
+        paths.binary("ctr"),
+        socket_path(context),
+        context.spec.containerd_storage_dir.value,
+    )
     return [Task("download", title, (image,), ("download", "images"))]
 
 
 CONTAINERD = Role(
-    _ROLE, _tasks, _handlers,
+    _ROLE,
+    _tasks,
+    _handlers,
     lambda _: (*_BINARIES, "cni-bridge", "cni-host-local", "cni-loopback", "cni-portmap"),
-)  # fmt: skip
+)
 # The sandbox image is needed by the first pod, CoreDNS's a moment later: unpacking it may take its time then.
-SANDBOX_IMAGE = Role("download", lambda c: _import(c, "image-pause", "Import the sandbox image"), artifacts=lambda _: ("image-pause",))
-DNS_IMAGE = Role("download", lambda c: _import(c, "image-coredns", "Import the CoreDNS image"), artifacts=lambda _: ("image-coredns",))
+SANDBOX_IMAGE = Role(
+    "download",
+    lambda c: _import(c, "image-pause", "Import the sandbox image"),
+    artifacts=lambda _: ("image-pause",),
+)
+DNS_IMAGE = Role(
+    "download",
+    lambda c: _import(c, "image-coredns", "Import the CoreDNS image"),
+    artifacts=lambda _: ("image-coredns",),
+)

@@ -19,7 +19,7 @@ from nidome.roles.units import Service
 if TYPE_CHECKING:
     from nidome.agent.resources.base import Resource
 
-__all__ = ["API_READY", "APISERVER_UNIT", "APPROVER", "CONTROL_PLANE", "api_ready"]
+__all__ = ["APISERVER_UNIT", "API_READY", "APPROVER", "CONTROL_PLANE", "api_ready"]
 
 _ROLE = "kubernetes/control-plane"
 _TAGS = ("control-plane",)
@@ -28,9 +28,13 @@ _APPROVER = "/usr/local/lib/nidome/approver.py"
 
 # TLS 1.2 suites with forward secrecy and authenticated encryption; TLS 1.3 chooses its own.
 _CIPHERS = (
-    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
-    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
-)  # fmt: skip
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+)
 
 
 def _apiserver_arguments(context: HostContext) -> dict[str, object]:
@@ -71,24 +75,47 @@ def _apiserver_arguments(context: HostContext) -> dict[str, object]:
 
 def _apiserver(context: HostContext) -> Service:
     spec, paths = context.spec, Paths(context.spec)
-    words = command(paths.binary("kube-apiserver"), _apiserver_arguments(context), spec.kube_kubeadm_apiserver_extra_args.value)
+    words = command(
+        paths.binary("kube-apiserver"),
+        _apiserver_arguments(context),
+        spec.kube_kubeadm_apiserver_extra_args.value,
+    )
     # Certificates and client CAs are read again by the server itself; these are not.
     inputs = (paths.binary("kube-apiserver"), paths.key("sa"), paths.cert("etcd-ca"))
-    return Service("kube-apiserver", "Kubernetes API server", words, inputs, notify=True, after=(paths.store_unit,), stop_seconds=20)
+    return Service(
+        "kube-apiserver",
+        "Kubernetes API server",
+        words,
+        inputs,
+        notify=True,
+        after=(paths.store_unit,),
+        stop_seconds=20,
+    )
 
 
 def _own_authentication(paths: Paths) -> dict[str, object]:
     """Return the CAs that a component would else look up in the API, and end without while that is starting."""
-    names = {"allowed-names": "front-proxy-client", "extra-headers-prefix": "X-Remote-Extra-", "group-headers": "X-Remote-Group", "username-headers": "X-Remote-User"}
+    names = {
+        "allowed-names": "front-proxy-client",
+        "extra-headers-prefix": "X-Remote-Extra-",
+        "group-headers": "X-Remote-Group",
+        "username-headers": "X-Remote-User",
+    }
     headers: dict[str, object] = {f"requestheader-{name}": value for name, value in names.items()}
-    return {"client-ca-file": paths.cert("ca"), "requestheader-client-ca-file": paths.cert("front-proxy-ca"), **headers}
+    return {
+        "client-ca-file": paths.cert("ca"),
+        "requestheader-client-ca-file": paths.cert("front-proxy-ca"),
+        **headers,
+    }
 
 
 def _controller_manager(context: HostContext) -> Service:
     spec, paths = context.spec, Paths(context.spec)
     config = paths.kubeconfig("controller-manager")
     arguments = {
-        "kubeconfig": config, "authentication-kubeconfig": config, "authorization-kubeconfig": config,
+        "kubeconfig": config,
+        "authentication-kubeconfig": config,
+        "authorization-kubeconfig": config,
         "bind-address": "127.0.0.1",
         **_own_authentication(paths),
         # Each controller fetches a token of its own first; at the default of 20 requests a second that takes 5 s.
@@ -98,7 +125,8 @@ def _controller_manager(context: HostContext) -> Service:
         "cluster-cidr": spec.kube_pods_subnet.value,
         "node-cidr-mask-size": spec.kube_network_node_prefix.value,
         "service-cluster-ip-range": spec.kube_service_addresses.value,
-        "cluster-signing-cert-file": paths.cert("ca"), "cluster-signing-key-file": paths.key("ca"),
+        "cluster-signing-cert-file": paths.cert("ca"),
+        "cluster-signing-key-file": paths.key("ca"),
         "root-ca-file": paths.cert("ca"),
         "service-account-private-key-file": paths.key("sa"),
         "use-service-account-credentials": True,
@@ -108,8 +136,10 @@ def _controller_manager(context: HostContext) -> Service:
         "leader-elect": len(spec.control_plane) > 1,
         "profiling": False,
         "v": spec.kube_log_level.value,
-    }  # fmt: skip
-    words = command(paths.binary("kube-controller-manager"), arguments, spec.kube_kubeadm_controller_extra_args.value)
+    }
+    words = command(
+        paths.binary("kube-controller-manager"), arguments, spec.kube_kubeadm_controller_extra_args.value
+    )
     inputs = (paths.binary("kube-controller-manager"), config, paths.cert("ca"), paths.key("sa"))
     return Service("kube-controller-manager", "Kubernetes controller manager", words, inputs)
 
@@ -118,13 +148,15 @@ def _scheduler(context: HostContext) -> Service:
     spec, paths = context.spec, Paths(context.spec)
     config = paths.kubeconfig("scheduler")
     arguments = {
-        "kubeconfig": config, "authentication-kubeconfig": config, "authorization-kubeconfig": config,
+        "kubeconfig": config,
+        "authentication-kubeconfig": config,
+        "authorization-kubeconfig": config,
         "bind-address": "127.0.0.1",
         **_own_authentication(paths),
         "leader-elect": len(spec.control_plane) > 1,
         "profiling": False,
         "v": spec.kube_log_level.value,
-    }  # fmt: skip
+    }
     words = command(paths.binary("kube-scheduler"), arguments, spec.kube_kubeadm_scheduler_extra_args.value)
     return Service("kube-scheduler", "Kubernetes scheduler", words, (paths.binary("kube-scheduler"), config))
 
@@ -132,7 +164,9 @@ def _scheduler(context: HostContext) -> Service:
 def _client_config(context: HostContext, name: str, user: str) -> Resource:
     paths = Paths(context.spec)
     credentials = {"client-certificate": paths.cert(name), "client-key": paths.key(name)}
-    return kubeconfig(paths.kubeconfig(name), server_url(context.spec, context.host), paths.cert("ca"), user, credentials)
+    return kubeconfig(
+        paths.kubeconfig(name), server_url(context.spec, context.host), paths.cert("ca"), user, credentials
+    )
 
 
 def api_ready(context: HostContext, timeout: float = 120) -> Condition:
@@ -143,41 +177,92 @@ def api_ready(context: HostContext, timeout: float = 120) -> Condition:
 
 _COMPONENTS = (
     Component(
-        _ROLE, "kube-apiserver", _TAGS, _apiserver,
+        _ROLE,
+        "kube-apiserver",
+        _TAGS,
+        _apiserver,
         lambda c: (_client_config(c, "admin", "kubernetes-admin"),),
-        ("kube_apiserver_port", "kube_api_anonymous_auth", "kube_service_addresses", "cluster_name", "event_ttl_duration", "kube_log_level",
-         "kube_kubeadm_apiserver_extra_args", "ip", "kube_cert_dir"),
+        (
+            "kube_apiserver_port",
+            "kube_api_anonymous_auth",
+            "kube_service_addresses",
+            "cluster_name",
+            "event_ttl_duration",
+            "kube_log_level",
+            "kube_kubeadm_apiserver_extra_args",
+            "ip",
+            "kube_cert_dir",
+        ),
         api_ready,
     ),
     Component(
-        _ROLE, "kube-controller-manager", _TAGS, _controller_manager,
+        _ROLE,
+        "kube-controller-manager",
+        _TAGS,
+        _controller_manager,
         lambda c: (_client_config(c, "controller-manager", "system:kube-controller-manager"),),
-        ("kube_pods_subnet", "kube_network_node_prefix", "kube_service_addresses", "kube_kubeadm_controller_extra_args", "kube_log_level"),
+        (
+            "kube_pods_subnet",
+            "kube_network_node_prefix",
+            "kube_service_addresses",
+            "kube_kubeadm_controller_extra_args",
+            "kube_log_level",
+        ),
     ),
     Component(
-        _ROLE, "kube-scheduler", _TAGS, _scheduler,
+        _ROLE,
+        "kube-scheduler",
+        _TAGS,
+        _scheduler,
         lambda c: (_client_config(c, "scheduler", "system:kube-scheduler"),),
         ("kube_kubeadm_scheduler_extra_args", "kube_log_level"),
     ),
-)  # fmt: skip
+)
 
 
 def _approver(context: HostContext) -> Service:
-    words = ["/usr/bin/python3", "-I", "-S", _APPROVER, *client_access(context.spec, context.host, "approver")]
-    return Service("nidome-approver", "Nidome: approves kubelet serving certificates", words, (_APPROVER,), after=(APISERVER_UNIT,))
+    words = [
+        "/usr/bin/python3",
+        "-I",
+        "-S",
+        _APPROVER,
+        *client_access(context.spec, context.host, "approver"),
+    ]
+    return Service(
+        "nidome-approver",
+        "Nidome: approves kubelet serving certificates",
+        words,
+        (_APPROVER,),
+        after=(APISERVER_UNIT,),
+    )
 
 
 def _approver_tasks(context: HostContext) -> list[Task]:
     source = Path(approver.__file__).read_text(encoding="utf-8")
     return [
-        Task(_ROLE, "Install the approver of serving certificates", (File(_APPROVER, source, "0755"),), _TAGS),
-        Task(_ROLE, "Start the approver of serving certificates", (_approver(context).unit(context.facts),), _TAGS),
+        Task(
+            _ROLE, "Install the approver of serving certificates", (File(_APPROVER, source, "0755"),), _TAGS
+        ),
+        Task(
+            _ROLE,
+            "Start the approver of serving certificates",
+            (_approver(context).unit(context.facts),),
+            _TAGS,
+        ),
     ]
 
 
 def _tasks(context: HostContext) -> list[Task]:
-    client = Task("kubernetes/client", "Install kubectl", (kubernetes_binary(context, "kubectl"),), ("client", "download"), ("kube_version", "bin_dir"))
-    tasks = [task for component in _COMPONENTS for task in (*component.install(context), component.start(context))]
+    client = Task(
+        "kubernetes/client",
+        "Install kubectl",
+        (kubernetes_binary(context, "kubectl"),),
+        ("client", "download"),
+        ("kube_version", "bin_dir"),
+    )
+    tasks = [
+        task for component in _COMPONENTS for task in (*component.install(context), component.start(context))
+    ]
     return [*tasks, client]
 
 

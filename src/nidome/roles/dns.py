@@ -53,7 +53,12 @@ def _account() -> list[dict[str, Any]]:
         rule([""], ["endpoints", "services", "pods", "namespaces"], ["list", "watch"]),
         rule(["discovery.k8s.io"], ["endpointslices"], ["list", "watch"]),
     ]
-    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata("system:coredns"), "rules": reads}
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": metadata("system:coredns"),
+        "rules": reads,
+    }
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(_NAME, _NAMESPACE)}
     return [account, role, binding("system:coredns", "system:coredns", "ServiceAccount", _NAME, _NAMESPACE)]
 
@@ -66,8 +71,15 @@ def _container(context: HostContext) -> dict[str, Any]:
         "imagePullPolicy": "IfNotPresent",
         "args": ["-conf", "/etc/coredns/Corefile"],
         "resources": {"requests": {"cpu": "100m", "memory": "70Mi"}, "limits": {"memory": "170Mi"}},
-        "ports": [{"name": name, "containerPort": port, "protocol": protocol} for name, port, protocol in ports],
-        "livenessProbe": {"httpGet": {"path": "/health", "port": 8080}, "initialDelaySeconds": 60, "timeoutSeconds": 5, "failureThreshold": 5},
+        "ports": [
+            {"name": name, "containerPort": port, "protocol": protocol} for name, port, protocol in ports
+        ],
+        "livenessProbe": {
+            "httpGet": {"path": "/health", "port": 8080},
+            "initialDelaySeconds": 60,
+            "timeoutSeconds": 5,
+            "failureThreshold": 5,
+        },
         # Probed each second: the Service answers as soon as the server does.
         "readinessProbe": {"httpGet": {"path": "/ready", "port": 8181}, "periodSeconds": 1},
         "volumeMounts": [{"name": "config", "mountPath": "/etc/coredns", "readOnly": True}],
@@ -87,11 +99,19 @@ def _deployment(context: HostContext) -> dict[str, Any]:
         "priorityClassName": "system-cluster-critical",
         "dnsPolicy": "Default",
         "nodeSelector": {"kubernetes.io/os": "linux"},
-        "tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"}, {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"},
-                        {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoSchedule"}],
+        "tolerations": [
+            {"key": "CriticalAddonsOnly", "operator": "Exists"},
+            {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"},
+            {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoSchedule"},
+        ],
         "containers": [_container(context)],
-        "volumes": [{"name": "config", "configMap": {"name": _NAME, "items": [{"key": "Corefile", "path": "Corefile"}]}}],
-    }  # fmt: skip
+        "volumes": [
+            {
+                "name": "config",
+                "configMap": {"name": _NAME, "items": [{"key": "Corefile", "path": "Corefile"}]},
+            }
+        ],
+    }
     template = {"metadata": {"labels": _LABELS, "annotations": {"nidome.io/corefile": digest}}, "spec": pod}
     return {
         "apiVersion": "apps/v1",
@@ -121,7 +141,12 @@ def _service(context: HostContext) -> dict[str, Any]:
 
 
 def _config_map(context: HostContext) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(_NAME, _NAMESPACE), "data": {"Corefile": _corefile(context)}}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata(_NAME, _NAMESPACE),
+        "data": {"Corefile": _corefile(context)},
+    }
 
 
 def _tasks(context: HostContext) -> list[Task]:
@@ -136,7 +161,12 @@ def _ready_tasks(context: HostContext) -> list[Task]:
     spec, units = context.spec, (APISERVER_UNIT, "kube-proxy.service", "kubelet.service")
     endpoint = Condition("kubernetes-endpoint", units[:1], 60, access(spec, context.host))
     name = f"kubernetes.default.svc.{spec.cluster_name.value}"
-    answer = Condition("dns", units, 120, parameters={"name": name, "server": spec.dns_service_ip, "address": spec.api_service_ip})
+    answer = Condition(
+        "dns",
+        units,
+        120,
+        parameters={"name": name, "server": spec.dns_service_ip, "address": spec.api_service_ip},
+    )
     return [
         Task(_ROLE, "Wait for the kubernetes Service to have its endpoint", (endpoint,), _TAGS),
         Task(_ROLE, "Wait for DNS to answer through its ClusterIP", (answer,), _TAGS),

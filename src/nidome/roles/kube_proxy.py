@@ -50,7 +50,9 @@ def _files(context: HostContext) -> tuple[Resource, ...]:
     server = server_url(context.spec, context.host)
     return (
         File(f"{paths.config}/kube-proxy-config.yaml", text),
-        kubeconfig(paths.kubeconfig("kube-proxy"), server, paths.cert("ca"), "system:kube-proxy", credentials),
+        kubeconfig(
+            paths.kubeconfig("kube-proxy"), server, paths.cert("ca"), "system:kube-proxy", credentials
+        ),
     )
 
 
@@ -59,17 +61,22 @@ def _service(context: HostContext) -> Service:
     config = f"{paths.config}/kube-proxy-config.yaml"
     words = command(paths.binary("kube-proxy"), {"config": config, "v": context.spec.kube_log_level.value})
     return Service(
-        "kube-proxy", "Kubernetes service proxy", words,
+        "kube-proxy",
+        "Kubernetes service proxy",
+        words,
         (paths.binary("kube-proxy"), config, paths.kubeconfig("kube-proxy")),
         residue=(
-            "nft-table:ip kube-proxy", "nft-table:ip6 kube-proxy", "firewall-chains:KUBE-", "new-nft-tables:$nft-tables",
+            "nft-table:ip kube-proxy",
+            "nft-table:ip6 kube-proxy",
+            "firewall-chains:KUBE-",
+            "new-nft-tables:$nft-tables",
         ),
-    )  # fmt: skip
+    )
 
 
 _COMPONENT = Component(
     _ROLE, "kube-proxy", _TAGS, _service, _files, ("kube_proxy_mode", "kube_pods_subnet", "kube_log_level")
-)  # fmt: skip
+)
 
 
 def _tasks(context: HostContext) -> list[Task]:

@@ -14,7 +14,12 @@ def kubeconfig_text(server: str, ca: str, user: str, credentials: dict[str, str]
     q = json.dumps
     lines = ["apiVersion: v1", "kind: Config", "clusters:", "- name: kubernetes", "  cluster:"]
     lines += [f"    server: {q(server)}", f"    certificate-authority: {q(ca)}"]
-    lines += ["users:", f"- name: {q(user)}", "  user:", *(f"    {k}: {q(v)}" for k, v in credentials.items())]
+    lines += [
+        "users:",
+        f"- name: {q(user)}",
+        "  user:",
+        *(f"    {k}: {q(v)}" for k, v in credentials.items()),
+    ]
     lines += ["contexts:", "- name: default", "  context:", "    cluster: kubernetes", f"    user: {q(user)}"]
     return "\n".join([*lines, "current-context: default", ""])
 

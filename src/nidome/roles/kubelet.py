@@ -36,7 +36,11 @@ def _configuration(context: HostContext) -> dict[str, Any]:
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
         "address": "0.0.0.0",  # noqa: S104 - the API server reaches it by the node's address; clients need certificates
-        "authentication": {"anonymous": {"enabled": False}, "webhook": {"enabled": True}, "x509": {"clientCAFile": paths.cert("ca")}},
+        "authentication": {
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": True},
+            "x509": {"clientCAFile": paths.cert("ca")},
+        },
         "authorization": {"mode": "Webhook"},
         "cgroupDriver": cgroup_driver(context),
         "clusterDNS": [spec.dns_service_ip],
@@ -72,8 +76,19 @@ def _files(context: HostContext) -> tuple[Resource, ...]:
         Directory(f"{paths.config}/{_MANIFESTS}"),
         File(f"{paths.config}/kubelet-config.yaml", config, "0640"),
         # A kubelet that had to come back with its token writes this file anew; it is left to it then.
-        File(paths.kubeconfig("kubelet"), kubeconfig_text(server, ca, user, own), "0600", ownership="create-only"),
-        kubeconfig(paths.kubeconfig("bootstrap-kubelet"), server, ca, "kubelet-bootstrap", {"tokenFile": f"{paths.certs}/{TOKEN}"}),
+        File(
+            paths.kubeconfig("kubelet"),
+            kubeconfig_text(server, ca, user, own),
+            "0600",
+            ownership="create-only",
+        ),
+        kubeconfig(
+            paths.kubeconfig("bootstrap-kubelet"),
+            server,
+            ca,
+            "kubelet-bootstrap",
+            {"tokenFile": f"{paths.certs}/{TOKEN}"},
+        ),
     )
 
 
@@ -95,27 +110,55 @@ def _service(context: HostContext) -> Service:
     }
     words = [*command(paths.binary("kubelet"), arguments), *spec.kubelet_custom_flags.value]
     return Service(
-        "kubelet", "Kubernetes node agent", words, (paths.binary("kubelet"), config, paths.cert("ca")),
-        notify=True, after=("containerd.service",), settings=("KillMode=process", "Delegate=yes"),
+        "kubelet",
+        "Kubernetes node agent",
+        words,
+        (paths.binary("kubelet"), config, paths.cert("ca")),
+        notify=True,
+        after=("containerd.service",),
+        settings=("KillMode=process", "Delegate=yes"),
         residue=(
-            "cgroup:kubepods", "cgroup:kubepods.slice", f"mounts:{KUBELET_ROOT}", f"path:{KUBELET_ROOT}/*",
-            "firewall-chains:KUBE-", "new-nft-tables:$nft-tables", "path:/var/log/pods/*", "path:/var/log/containers/*",
+            "cgroup:kubepods",
+            "cgroup:kubepods.slice",
+            f"mounts:{KUBELET_ROOT}",
+            f"path:{KUBELET_ROOT}/*",
+            "firewall-chains:KUBE-",
+            "new-nft-tables:$nft-tables",
+            "path:/var/log/pods/*",
+            "path:/var/log/containers/*",
         ),
-    )  # fmt: skip
+    )
 
 
 def node_ready(context: HostContext, timeout: float = 120) -> Condition:
     """Return the condition that this host's Node is Ready, by the word of the kubelet that runs now."""
     units = ("kubelet.service", "containerd.service", APISERVER_UNIT)
-    return Condition("node-ready", units, timeout, access(context.spec, context.host), {"node": context.host.name})
+    return Condition(
+        "node-ready", units, timeout, access(context.spec, context.host), {"node": context.host.name}
+    )
 
 
 _COMPONENT = Component(
-    _ROLE, "kubelet", _TAGS, _service, _files,
-    ("kubelet_max_pods", "eviction_hard", "cluster_name", "kube_service_addresses", "kubelet_rotate_certificates",
-     "kubelet_rotate_server_certificates", "kubelet_custom_flags", "kube_log_level", "node_labels", "node_taints", "ip"),
+    _ROLE,
+    "kubelet",
+    _TAGS,
+    _service,
+    _files,
+    (
+        "kubelet_max_pods",
+        "eviction_hard",
+        "cluster_name",
+        "kube_service_addresses",
+        "kubelet_rotate_certificates",
+        "kubelet_rotate_server_certificates",
+        "kubelet_custom_flags",
+        "kube_log_level",
+        "node_labels",
+        "node_taints",
+        "ip",
+    ),
     node_ready,
-)  # fmt: skip
+)
 
 
 def _tasks(context: HostContext) -> list[Task]:
@@ -133,7 +176,9 @@ def _node_tasks(context: HostContext) -> list[Task]:
         # kubelet itself is not allowed to set a label of this name.
         labels = {"node-role.kubernetes.io/control-plane": ""}
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": context.host.name, "labels": labels}}
-        tasks.append(Task(_ROLE, "Label the control-plane node", (kube_object(context, node, patch=True),), _TAGS))
+        tasks.append(
+            Task(_ROLE, "Label the control-plane node", (kube_object(context, node, patch=True),), _TAGS)
+        )
     return tasks
 
 

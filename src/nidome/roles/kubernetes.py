@@ -43,13 +43,27 @@ class Component:
 
     def install(self, context: HostContext) -> list[Task]:
         """Return the tasks that put its binary and its files in place."""
-        binary = Task(self.role, f"Install {self.name}", (kubernetes_binary(context, self.name),), (*self.tags, "download"), ("kube_version", "bin_dir"))
-        files = Task(self.role, f"Write {self.name} configuration", self.configuration(context), self.tags, self.fields)
+        binary = Task(
+            self.role,
+            f"Install {self.name}",
+            (kubernetes_binary(context, self.name),),
+            (*self.tags, "download"),
+            ("kube_version", "bin_dir"),
+        )
+        files = Task(
+            self.role, f"Write {self.name} configuration", self.configuration(context), self.tags, self.fields
+        )
         return [binary, files]
 
     def start(self, context: HostContext) -> Task:
         """Return the task that has it running."""
-        return Task(self.role, f"Start {self.name}", (self.service(context).unit(context.facts),), self.tags, self.fields)
+        return Task(
+            self.role,
+            f"Start {self.name}",
+            (self.service(context).unit(context.facts),),
+            self.tags,
+            self.fields,
+        )
 
     def handler(self, context: HostContext) -> Handler:
         """Return the handler that restarts it."""

@@ -18,7 +18,13 @@ __all__ = ["binding", "kube_object", "metadata", "rule"]
 
 def kube_object(context: HostContext, manifest: dict[str, Any], *, patch: bool = False) -> KubeObject:
     """Return an object kept through this host's API server; ``patch`` for one that somebody else creates."""
-    return KubeObject(manifest, access(context.spec, context.host), APISERVER_UNIT, Paths(context.spec).store_data, patch=patch)
+    return KubeObject(
+        manifest,
+        access(context.spec, context.host),
+        APISERVER_UNIT,
+        Paths(context.spec).store_data,
+        patch=patch,
+    )
 
 
 def metadata(name: str, namespace: str = "", **labels: str) -> dict[str, Any]:
@@ -29,7 +35,9 @@ def metadata(name: str, namespace: str = "", **labels: str) -> dict[str, Any]:
     return meta
 
 
-def rule(groups: Sequence[str], resources: Sequence[str], verbs: Sequence[str], names: Sequence[str] = ()) -> dict[str, Any]:
+def rule(
+    groups: Sequence[str], resources: Sequence[str], verbs: Sequence[str], names: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return a rule of a ClusterRole."""
     made: dict[str, Any] = {"apiGroups": list(groups), "resources": list(resources), "verbs": list(verbs)}
     if names:

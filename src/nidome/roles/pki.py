@@ -46,7 +46,12 @@ def _alternative(names: list[str]) -> tuple[str, ...]:
 
 
 def _api_names(spec: ClusterSpec, host: HostSpec) -> tuple[str, ...]:
-    service = ["kubernetes", "kubernetes.default", "kubernetes.default.svc", f"kubernetes.default.svc.{spec.cluster_name.value}"]
+    service = [
+        "kubernetes",
+        "kubernetes.default",
+        "kubernetes.default.svc",
+        f"kubernetes.default.svc.{spec.cluster_name.value}",
+    ]
     own = [host.name, "localhost", "127.0.0.1", spec.api_service_ip, host.ip.value, host.access_ip.value]
     return _alternative([*service, *own, *spec.supplementary_addresses_in_ssl_keys.value])
 
@@ -75,19 +80,38 @@ def _tasks(context: HostContext) -> list[Task]:
     days, ca_days = spec.nidome_certificate_days.value, spec.nidome_ca_days.value
     authorities = tuple(
         Certificate(
-            paths.cert(file), paths.key(file), name, days=ca_days, renew_days=min(days, ca_days // _RENEW_SHARE)
+            paths.cert(file),
+            paths.key(file),
+            name,
+            days=ca_days,
+            renew_days=min(days, ca_days // _RENEW_SHARE),
         )
         for file, name in AUTHORITIES.items()
-    )  # fmt: skip
+    )
     leaves = tuple(
         Certificate(
-            paths.cert(leaf.name), paths.key(leaf.name), leaf.common_name, leaf.organizations, leaf.names, leaf.usages,
-            paths.cert(leaf.ca), paths.key(leaf.ca), days, days // _RENEW_SHARE,
+            paths.cert(leaf.name),
+            paths.key(leaf.name),
+            leaf.common_name,
+            leaf.organizations,
+            leaf.names,
+            leaf.usages,
+            paths.cert(leaf.ca),
+            paths.key(leaf.ca),
+            days,
+            days // _RENEW_SHARE,
         )
         for leaf in _leaves(context)
-    )  # fmt: skip
+    )
     secrets = (KeyPair(paths.key("sa"), f"{paths.certs}/sa.pub"), Token(f"{paths.certs}/{TOKEN}", TOKEN_ID))
-    names = ("nidome_certificate_days", "supplementary_addresses_in_ssl_keys", "ip", "access_ip", "cluster_name", "kube_service_addresses")
+    names = (
+        "nidome_certificate_days",
+        "supplementary_addresses_in_ssl_keys",
+        "ip",
+        "access_ip",
+        "cluster_name",
+        "kube_service_addresses",
+    )
     return [
         Task(role, "Create certificate authorities", authorities, ("certificates",), ("nidome_ca_days",)),
         Task(role, "Create service-account keys and bootstrap token", secrets, ("certificates",)),

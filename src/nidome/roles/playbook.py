@@ -50,7 +50,13 @@ class HostPlay:
 
 
 def _roles(plays: Sequence[Play], context: HostContext) -> list[tuple[Play, Role]]:
-    return [(play, role) for play in plays if play.concerns(context.host) for role in play.roles if role.applies(context)]
+    return [
+        (play, role)
+        for play in plays
+        if play.concerns(context.host)
+        for role in play.roles
+        if role.applies(context)
+    ]
 
 
 def evaluate(plays: Sequence[Play], context: HostContext) -> list[HostPlay]:
@@ -67,4 +73,6 @@ def evaluate(plays: Sequence[Play], context: HostContext) -> list[HostPlay]:
 
 def artifact_names(plays: Sequence[Play], spec: ClusterSpec) -> tuple[str, ...]:
     """Return the artifacts that the plays' roles need for this cluster, each once."""
-    return tuple(dict.fromkeys(name for play in plays for role in play.roles for name in role.artifacts(spec)))
+    return tuple(
+        dict.fromkeys(name for play in plays for role in play.roles for name in role.artifacts(spec))
+    )

@@ -28,9 +28,11 @@ _CONTROLLERS = ("cpu", "cpuset", "memory", "pids")
 _FAMILIES = ("debian", "ubuntu")
 _OWN = frozenset({"Unit:kubelet.service", "Unit:containerd.service", "Unit:kube-apiserver.service"})
 _PORTS = {
-    "Unit:kube-controller-manager.service": 10257, "Unit:kube-scheduler.service": 10259, "Unit:kubelet.service": 10250,
+    "Unit:kube-controller-manager.service": 10257,
+    "Unit:kube-scheduler.service": 10259,
+    "Unit:kubelet.service": 10250,
     "Unit:kube-proxy.service": 10256,
-}  # fmt: skip
+}
 
 IMMUTABLE: Mapping[str, str] = {
     "kube_service_addresses": "Services keep their addresses; reset the cluster to change it",
@@ -48,7 +50,6 @@ IMMUTABLE: Mapping[str, str] = {
 """Settings that cannot be changed on a cluster that exists, each with why and what to do."""
 
 
-
 @dataclass(frozen=True)
 class Check:
     """A named check; ``find`` gives what is wrong and what to do about it, nothing where all is well."""
@@ -61,18 +62,32 @@ class Check:
 def directories(spec: ClusterSpec) -> list[str]:
     """Return the directories that must be writable and have room."""
     data = spec.etcd_data_dir.value if spec.uses_etcd else spec.kine_data_dir.value
-    return [spec.bin_dir.value, spec.kube_config_dir.value, spec.containerd_storage_dir.value, data, "/var/lib/kubelet", "/etc/systemd/system", "/var/lib/nidome"]
+    return [
+        spec.bin_dir.value,
+        spec.kube_config_dir.value,
+        spec.containerd_storage_dir.value,
+        data,
+        "/var/lib/kubelet",
+        "/etc/systemd/system",
+        "/var/lib/nidome",
+    ]
 
 
 def _systemd(_spec: ClusterSpec, _host: HostSpec, facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if facts["systemd"] < _SYSTEMD:
         found = f"systemd {facts['systemd']}" if facts["systemd"] else "no systemd as PID 1"
-        yield f"the host has {found}, not {_SYSTEMD} or newer", "use a host with systemd; `nidome up` makes one"
+        yield (
+            f"the host has {found}, not {_SYSTEMD} or newer",
+            "use a host with systemd; `nidome up` makes one",
+        )
 
 
 def _distribution(_spec: ClusterSpec, _host: HostSpec, facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if not {facts["os"], *facts["os_like"]} & set(_FAMILIES):
-        yield f"the host runs '{facts['os']} {facts['os_version']}', not Debian or one of its family", "use Debian 11 to 13 or Ubuntu 22.04 or newer"
+        yield (
+            f"the host runs '{facts['os']} {facts['os_version']}', not Debian or one of its family",
+            "use Debian 11 to 13 or Ubuntu 22.04 or newer",
+        )
 
 
 def _architecture(_spec: ClusterSpec, _host: HostSpec, facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -82,7 +97,10 @@ def _architecture(_spec: ClusterSpec, _host: HostSpec, facts: Mapping[str, Any])
 
 def _memory(_spec: ClusterSpec, _host: HostSpec, facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if facts["memory_mib"] < _MEMORY_MIB:
-        yield f"the host has {facts['memory_mib']} MiB of memory, less than {_MEMORY_MIB}", "give it more memory"
+        yield (
+            f"the host has {facts['memory_mib']} MiB of memory, less than {_MEMORY_MIB}",
+            "give it more memory",
+        )
 
 
 def _disk(_spec: ClusterSpec, _host: HostSpec, facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -90,20 +108,29 @@ def _disk(_spec: ClusterSpec, _host: HostSpec, facts: Mapping[str, Any]) -> Iter
         return
     for path, free in facts["free_mib"].items():
         if free < _FREE_MIB:
-            yield f"{path} has {free} MiB free, less than {_FREE_MIB}", "free some space, or move the directory in the inventory"
+            yield (
+                f"{path} has {free} MiB free, less than {_FREE_MIB}",
+                "free some space, or move the directory in the inventory",
+            )
             return
 
 
 def _writable(_spec: ClusterSpec, _host: HostSpec, facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for path, writable in facts["writable"].items():
         if not writable:
-            yield f"{path} is on a read-only file system", "remount it for writing, or move the directory in the inventory"
+            yield (
+                f"{path} is on a read-only file system",
+                "remount it for writing, or move the directory in the inventory",
+            )
 
 
 def _controllers(_spec: ClusterSpec, _host: HostSpec, facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     missing = [c for c in _CONTROLLERS if c not in facts["cgroup_controllers"]]
     if missing:
-        yield f"the kernel has no cgroup controller {', '.join(missing)}", "enable it on the kernel's command line (cgroup_enable=…)"
+        yield (
+            f"the kernel has no cgroup controller {', '.join(missing)}",
+            "enable it on the kernel's command line (cgroup_enable=…)",
+        )
 
 
 def _installed(facts: Mapping[str, Any]) -> bool:
@@ -133,7 +160,10 @@ def _ports(spec: ClusterSpec, host: HostSpec, facts: Mapping[str, Any]) -> Itera
     for unit, port in wanted.items():
         if port in facts["listening"] and unit not in facts["ledger"]:
             name = unit.partition(":")[2]
-            yield f"port {port}, which {name} needs, is in use", f"see `ss -ltnp sport = :{port}` on the host, and end what listens there"
+            yield (
+                f"port {port}, which {name} needs, is in use",
+                f"see `ss -ltnp sport = :{port}` on the host, and end what listens there",
+            )
 
 
 def _networks(spec: ClusterSpec, _host: HostSpec, facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -141,7 +171,10 @@ def _networks(spec: ClusterSpec, _host: HostSpec, facts: Mapping[str, Any]) -> I
         for route in facts["routes"]:
             network, _, device = route.partition(" ")
             if device != "cni0" and IPv4Network(setting.value).overlaps(IPv4Network(network)):
-                yield f"{setting.value} ({setting.origin}) overlaps the host's route {network} on {device}", "choose another network in the inventory"
+                yield (
+                    f"{setting.value} ({setting.origin}) overlaps the host's route {network} on {device}",
+                    "choose another network in the inventory",
+                )
 
 
 CHECKS: tuple[Check, ...] = (
@@ -158,28 +191,37 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def check_host(spec: ClusterSpec, host: HostSpec, facts: Mapping[str, Any], ignored: tuple[str, ...] = ()) -> list[PreflightError]:
+def check_host(
+    spec: ClusterSpec, host: HostSpec, facts: Mapping[str, Any], ignored: tuple[str, ...] = ()
+) -> list[PreflightError]:
     """Return everything that is wrong with a host."""
     return [
         PreflightError(
-            f"preflight-{check.name}", message, where=host.name,
+            f"preflight-{check.name}",
+            message,
+            where=host.name,
             hint=f"{advice} (to go on all the same: --ignore-preflight-errors {check.name})",
         )
-        for check in CHECKS if check.name not in ignored
+        for check in CHECKS
+        if check.name not in ignored
         for message, advice in check.find(spec, host, facts)
-    ]  # fmt: skip
+    ]
 
 
-def require_fit(spec: ClusterSpec, host: HostSpec, facts: Mapping[str, Any], ignored: tuple[str, ...] = ()) -> None:
+def require_fit(
+    spec: ClusterSpec, host: HostSpec, facts: Mapping[str, Any], ignored: tuple[str, ...] = ()
+) -> None:
     """Raise the first finding, with the others in its text, and refuse to change what cannot be changed."""
     declared = facts.get("declared") or {}
     for name, advice in IMMUTABLE.items():
         setting = getattr(spec, name)
         if name in declared and declared[name] != setting.value:
             raise PreflightError(
-                "immutable-setting", f"{name} is {declared[name]} on this cluster and cannot become {setting.value}",
-                where=f"{host.name}, {setting.origin}", hint=advice,
-            )  # fmt: skip
+                "immutable-setting",
+                f"{name} is {declared[name]} on this cluster and cannot become {setting.value}",
+                where=f"{host.name}, {setting.origin}",
+                hint=advice,
+            )
     found = check_host(spec, host, facts, ignored)
     if found:
         first, *others = found

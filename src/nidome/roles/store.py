@@ -33,12 +33,25 @@ def _etcd(context: HostContext) -> Service:
         "listen-peer-urls": f"https://{ip}:{_PEER_PORT}",
         "initial-advertise-peer-urls": f"https://{context.host.access_ip.value}:{_PEER_PORT}",
         "initial-cluster": peers,
-        "cert-file": server, "key-file": key, "trusted-ca-file": ca, "client-cert-auth": True,
-        "peer-cert-file": server, "peer-key-file": key, "peer-trusted-ca-file": ca, "peer-client-cert-auth": True,
+        "cert-file": server,
+        "key-file": key,
+        "trusted-ca-file": ca,
+        "client-cert-auth": True,
+        "peer-cert-file": server,
+        "peer-key-file": key,
+        "peer-trusted-ca-file": ca,
+        "peer-client-cert-auth": True,
         "auto-compaction-retention": 8,
         "listen-metrics-urls": "http://127.0.0.1:2381",
-    }  # fmt: skip
-    return Service("etcd", "etcd", command(paths.binary("etcd"), arguments), (paths.binary("etcd"), ca), notify=True, stop_seconds=20)
+    }
+    return Service(
+        "etcd",
+        "etcd",
+        command(paths.binary("etcd"), arguments),
+        (paths.binary("etcd"), ca),
+        notify=True,
+        stop_seconds=20,
+    )
 
 
 def _kine(context: HostContext) -> Service:
@@ -47,11 +60,17 @@ def _kine(context: HostContext) -> Service:
         # WAL lets readers go on while one writes; the busy timeout is in milliseconds.
         "endpoint": f"sqlite://{data}/state.db?_journal=WAL&cache=shared&_busy_timeout=30000&_txlock=immediate",
         "listen-address": f"127.0.0.1:{CLIENT_PORT}",
-        "server-cert-file": paths.cert("store-server"), "server-key-file": paths.key("store-server"),
+        "server-cert-file": paths.cert("store-server"),
+        "server-key-file": paths.key("store-server"),
         "trusted-ca-file": paths.cert("etcd-ca"),
         "metrics-bind-address": "0",
-    }  # fmt: skip
-    return Service("kine", "kine (etcd API on sqlite)", command(paths.binary("kine"), arguments), (paths.binary("kine"), paths.cert("etcd-ca")))
+    }
+    return Service(
+        "kine",
+        "kine (etcd API on sqlite)",
+        command(paths.binary("kine"), arguments),
+        (paths.binary("kine"), paths.cert("etcd-ca")),
+    )
 
 
 def _service(context: HostContext) -> Service:
@@ -69,10 +88,18 @@ def _data_dir(context: HostContext) -> str:
 def _tasks(context: HostContext) -> list[Task]:
     role, tags, found = "etcd", ("etcd",), context.artifacts
     names = _names(context.spec)
-    binaries = tuple(Binary(Paths(context.spec).binary(n), found[n].sha256, found[n].version, found[n].size) for n in names)
-    fields = ("etcd_deployment_type", "etcd_data_dir") if context.spec.uses_etcd else ("etcd_deployment_type", "kine_data_dir")
+    binaries = tuple(
+        Binary(Paths(context.spec).binary(n), found[n].sha256, found[n].version, found[n].size) for n in names
+    )
+    fields = (
+        ("etcd_deployment_type", "etcd_data_dir")
+        if context.spec.uses_etcd
+        else ("etcd_deployment_type", "kine_data_dir")
+    )
     return [
-        Task(role, "Create data directory", (Directory(_data_dir(context), "0700", owned=True),), tags, fields),
+        Task(
+            role, "Create data directory", (Directory(_data_dir(context), "0700", owned=True),), tags, fields
+        ),
         Task(role, f"Install {names[0]} binaries", binaries, (*tags, "download"), ("bin_dir",)),
         Task(role, f"Start {names[0]}", (_unit(context),), tags, fields),
     ]

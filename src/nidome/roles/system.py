@@ -71,9 +71,20 @@ def _packages(context: HostContext) -> list[Task]:
 
 def _preinstall(context: HostContext) -> list[Task]:
     role, paths, tags = "kubernetes/preinstall", Paths(context.spec), ("preinstall",)
-    directories = (Directory(paths.bin), Directory(paths.config), Directory(paths.certs, "0750"), Directory("/usr/local/lib/nidome"))
+    directories = (
+        Directory(paths.bin),
+        Directory(paths.config),
+        Directory(paths.certs, "0750"),
+        Directory("/usr/local/lib/nidome"),
+    )
     tasks = [
-        Task(role, "Create Kubernetes directories", directories, tags, ("bin_dir", "kube_config_dir", "kube_cert_dir")),
+        Task(
+            role,
+            "Create Kubernetes directories",
+            directories,
+            tags,
+            ("bin_dir", "kube_config_dir", "kube_cert_dir"),
+        ),
         Task(role, "Load kernel modules", _MODULES, tags),
         Task(role, "Set kernel parameters", _SYSCTLS, tags),
         Task(role, "Keep kernel parameters over a reboot", _kept(), tags),

@@ -73,14 +73,18 @@ def _install(resource: Binary, host: Host) -> None:
     blob = host.blob(resource.sha256)
     if blob is None:
         raise ResourceError(
-            "artifact-not-sent", f"the artifact {resource.sha256[:12]} is not on the host", where=resource.path
+            "artifact-not-sent",
+            f"the artifact {resource.sha256[:12]} is not on the host",
+            where=resource.path,
         )
     with open(blob, "rb", buffering=0) as source, replaced(resource.path, int(resource.mode, 8)) as out:
         digest = _copy(source, out)
         if digest != resource.sha256:
             raise ResourceError(
-                "artifact-corrupt", f"{blob} has sha256 {digest[:12]}, not {resource.sha256[:12]}",
-                where=resource.path, hint="run `nidome artifacts verify`",
+                "artifact-corrupt",
+                f"{blob} has sha256 {digest[:12]}, not {resource.sha256[:12]}",
+                where=resource.path,
+                hint="run `nidome artifacts verify`",
             )
     host.remember_sha256(resource.path, resource.sha256)
     host.installed[resource.sha256] = resource.path

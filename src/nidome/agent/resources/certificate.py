@@ -99,12 +99,33 @@ def _describe(path: str) -> Dict[str, Any]:
     """Return what openssl says of a certificate, {} for a file that is none."""
     ext = "subjectAltName,extendedKeyUsage,basicConstraints,authorityKeyIdentifier,subjectKeyIdentifier"
     text = run(
-        ["openssl", "x509", "-in", path, "-noout", "-subject", "-nameopt", "sep_multiline,sname", "-startdate", "-enddate",
-         "-ext", ext, "-pubkey"], check=False,
+        [
+            "openssl",
+            "x509",
+            "-in",
+            path,
+            "-noout",
+            "-subject",
+            "-nameopt",
+            "sep_multiline,sname",
+            "-startdate",
+            "-enddate",
+            "-ext",
+            ext,
+            "-pubkey",
+        ],
+        check=False,
     )
     if "notAfter=" not in text:
         return {}
-    told: Dict[str, Any] = {"subject": [], "names": [], "usages": [], "ca": "CA:TRUE" in text, "akid": "", "skid": ""}
+    told: Dict[str, Any] = {
+        "subject": [],
+        "names": [],
+        "usages": [],
+        "ca": "CA:TRUE" in text,
+        "akid": "",
+        "skid": "",
+    }
     lines = text.splitlines()
     for number, line in enumerate(lines):
         following = lines[number + 1].strip() if number + 1 < len(lines) else ""
@@ -156,23 +177,32 @@ def _observe_one(resource: Certificate, host: Host) -> Observed:
     public = host.learned("public-key", resource.key_path, _public_of)
     issued = bool(issuer) and told["akid"] in (issuer["skid"], "") and (told["akid"] or not resource.ca)
     state: Dict[str, Any] = {name: told[name] for name in ("subject", "names", "usages")}
-    state.update({
-        "authority": told["ca"],
-        "issued by": ca if issued else "another authority",
-        "key matches": public == told["public"],
-        "renewal due": time.time() > told["end"] - resource.renew_days * _DAY,
-        "mode": mode_of(os.stat(resource.path)),
-        "key mode": mode_of(os.stat(resource.key_path)) if public is not None else "absent",
-        "$end": told["end"],
-    })  # fmt: skip
+    state.update(
+        {
+            "authority": told["ca"],
+            "issued by": ca if issued else "another authority",
+            "key matches": public == told["public"],
+            "renewal due": time.time() > told["end"] - resource.renew_days * _DAY,
+            "mode": mode_of(os.stat(resource.path)),
+            "key mode": mode_of(os.stat(resource.key_path)) if public is not None else "absent",
+            "$end": told["end"],
+        }
+    )
     return state
 
 
 def _extensions(resource: Certificate) -> str:
     if not resource.ca:
-        lines = ["basicConstraints=critical,CA:TRUE", "keyUsage=critical,digitalSignature,keyCertSign,cRLSign"]
+        lines = [
+            "basicConstraints=critical,CA:TRUE",
+            "keyUsage=critical,digitalSignature,keyCertSign,cRLSign",
+        ]
     else:
-        lines = ["basicConstraints=critical,CA:FALSE", "keyUsage=critical,digitalSignature", "authorityKeyIdentifier=keyid"]
+        lines = [
+            "basicConstraints=critical,CA:FALSE",
+            "keyUsage=critical,digitalSignature",
+            "authorityKeyIdentifier=keyid",
+        ]
     if resource.usages:
         lines.append("extendedKeyUsage=" + ",".join(_USAGES[u] for u in resource.usages))
     if resource.names:
@@ -190,12 +220,36 @@ def apply_certificate(resource: Certificate, host: Host) -> None:
     with tempfile.TemporaryDirectory(prefix="nidome-", dir="/run") as work:
         key, request, made, extensions = (f"{work}/{n}" for n in ("key", "csr", "crt", "ext"))
         write_whole(extensions, _extensions(resource).encode(), 0o600)
-        run(["openssl", "req", "-new", *_key_for(resource, key), "-subj", _subject(resource), "-out", request])
+        run(
+            ["openssl", "req", "-new", *_key_for(resource, key), "-subj", _subject(resource), "-out", request]
+        )
         signer = ["-CA", resource.ca, "-CAkey", resource.ca_key] if resource.ca else ["-signkey", key]
         serial = "0x" + secrets.token_hex(16)
-        run(["openssl", "x509", "-req", "-in", request, *signer, "-set_serial", serial, "-days", str(resource.days), "-sha256",
-             "-extfile", extensions, "-extensions", "v3", "-out", made])
-        for source, target, mode in ((key, resource.key_path, resource.key_mode), (made, resource.path, resource.mode)):
+        run(
+            [
+                "openssl",
+                "x509",
+                "-req",
+                "-in",
+                request,
+                *signer,
+                "-set_serial",
+                serial,
+                "-days",
+                str(resource.days),
+                "-sha256",
+                "-extfile",
+                extensions,
+                "-extensions",
+                "v3",
+                "-out",
+                made,
+            ]
+        )
+        for source, target, mode in (
+            (key, resource.key_path, resource.key_mode),
+            (made, resource.path, resource.mode),
+        ):
             with open(source, "rb") as read:
                 write_whole(target, read.read(), int(mode, 8), durable=True)
 
@@ -248,7 +302,12 @@ def observe_pairs(resources: Sequence[KeyPair], host: Host) -> List[Observed]:
             found.append(None)
             continue
         kept = host.learned("text", resource.public_path, _text_of) or ""
-        found.append({"matches": bool(public) and kept.startswith(public), "mode": mode_of(os.stat(resource.private_path))})
+        found.append(
+            {
+                "matches": bool(public) and kept.startswith(public),
+                "mode": mode_of(os.stat(resource.private_path)),
+            }
+        )
     return found
 
 
@@ -259,7 +318,9 @@ def _text_of(path: str) -> str:
 
 def apply_pair(resource: KeyPair, host: Host) -> None:
     """Make a new pair only where there is no usable private key: tokens signed by it would end."""
-    host.ledger.add(resource.kind, resource.key, data={"files": [resource.private_path, resource.public_path]})
+    host.ledger.add(
+        resource.kind, resource.key, data={"files": [resource.private_path, resource.public_path]}
+    )
     usable = os.path.exists(resource.private_path) and _public_of(resource.private_path)
     if not usable:
         with tempfile.TemporaryDirectory(prefix="nidome-", dir="/run") as work:
@@ -306,7 +367,9 @@ def observe_tokens(resources: Sequence[Token], host: Host) -> List[Observed]:
     for resource in resources:
         try:
             identity, _, secret = _text_of(resource.path).strip().partition(".")
-            found.append({"identity": identity, "length": len(secret), "mode": mode_of(os.stat(resource.path))})
+            found.append(
+                {"identity": identity, "length": len(secret), "mode": mode_of(os.stat(resource.path))}
+            )
         except FileNotFoundError:
             found.append(None)
     return found

@@ -44,7 +44,9 @@ class Condition(Resource):
     @property
     def key(self) -> str:
         """The probe and its parameters."""
-        return " ".join([self.probe, *(f"{k}={v}" for k, v in sorted(self.parameters.items())), *self.units[:1]])
+        return " ".join(
+            [self.probe, *(f"{k}={v}" for k, v in sorted(self.parameters.items())), *self.units[:1]]
+        )
 
     def desired(self) -> Dict[str, Any]:
         """It holds."""
@@ -153,7 +155,9 @@ def observe(resources: Sequence[Condition], host: Host) -> List[Observed]:
     host.show_units(sorted({u for r in resources for u in r.units} - set(host.units)))
     found: List[Observed] = []
     for resource in resources:
-        stopped = [u for u in resource.units if host.unit(u).get("ActiveState") not in ("active", "activating")]
+        stopped = [
+            u for u in resource.units if host.unit(u).get("ActiveState") not in ("active", "activating")
+        ]
         missing = f"{', '.join(stopped)} not running" if stopped else _missing(resource, host)
         found.append({"holds": not missing, "$detail": missing})
     return found
@@ -194,6 +198,8 @@ def _failure(resource: Condition, message: str) -> ResourceError:
         text = run(["journalctl", "-u", unit, "-n", "4", "-o", "cat", "--no-pager"], check=False)
         lines += [f"{unit}: {line[:240]}" for line in text.splitlines()]
     return ResourceError(
-        "condition-timeout", "\n".join([f"{resource.probe}: {message}", *lines]), where=resource.id,
+        "condition-timeout",
+        "\n".join([f"{resource.probe}: {message}", *lines]),
+        where=resource.id,
         hint=f"nidome logs {resource.units[0].replace('.service', '')}" if resource.units else "",
     )

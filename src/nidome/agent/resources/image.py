@@ -81,7 +81,9 @@ def apply(resource: Image, host: Host) -> None:
     """Import the archive; the image is pinned, since no registry may be there to bring it back."""
     blob = host.blob(resource.sha256)
     if blob is None:
-        raise ResourceError("artifact-not-sent", f"the archive {resource.sha256[:12]} is not on the host", where=resource.id)
+        raise ResourceError(
+            "artifact-not-sent", f"the archive {resource.sha256[:12]} is not on the host", where=resource.id
+        )
     _wait_for(resource)
     _ctr(resource, "images", "import", blob)
     _ctr(resource, "images", "label", resource.reference, "io.cri-containerd.pinned=pinned")

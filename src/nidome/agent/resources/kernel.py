@@ -60,8 +60,10 @@ def observe_sysctls(resources: Sequence[Sysctl], host: Host) -> List[Observed]:
         text = read_text(_path(resource.name))
         if text is None:
             error = ResourceError(
-                "sysctl-missing", f"the kernel has no setting {resource.name}",
-                where=resource.id, hint="load the kernel module it belongs to, or use a kernel that has it",
+                "sysctl-missing",
+                f"the kernel has no setting {resource.name}",
+                where=resource.id,
+                hint="load the kernel module it belongs to, or use a kernel that has it",
             )
             found.append(failed(error.to_json()))
             continue
@@ -80,8 +82,10 @@ def apply_sysctl(resource: Sysctl, host: Host) -> None:
             out.write(resource.value)
     except OSError as error:
         raise ResourceError(
-            "sysctl-read-only", f"cannot set {resource.name} to {resource.value}: {error.strerror}",
-            where=resource.id, hint=f"set it where the kernel is yours: sysctl -w {resource.name}={resource.value}",
+            "sysctl-read-only",
+            f"cannot set {resource.name} to {resource.value}: {error.strerror}",
+            where=resource.id,
+            hint=f"set it where the kernel is yours: sysctl -w {resource.name}={resource.value}",
         ) from None
 
 

@@ -99,7 +99,11 @@ def wait_for_api(api: Api, seconds: float) -> None:
         except ResourceError as error:
             said = error.message
         if time.monotonic() > deadline:
-            raise ResourceError("api-not-ready", f"the API server is not ready after {seconds:.0f} s: {said[-300:]}", where=api.server)
+            raise ResourceError(
+                "api-not-ready",
+                f"the API server is not ready after {seconds:.0f} s: {said[-300:]}",
+                where=api.server,
+            )
         time.sleep(0.025)
 
 
@@ -153,7 +157,9 @@ def _apply_when_possible(resource: KubeObject, api: Api) -> None:
         try:
             api.apply(_resolve(resource.manifest), force=resource.take_over)
         except ResourceError as error:
-            early = error.code == "api-refused" and ("HTTP 404" in error.message or "HTTP 403" in error.message)
+            early = error.code == "api-refused" and (
+                "HTTP 404" in error.message or "HTTP 403" in error.message
+            )
             if not early or time.monotonic() > deadline:
                 raise
             time.sleep(0.05)

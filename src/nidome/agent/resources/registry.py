@@ -52,7 +52,9 @@ class Handlers(NamedTuple):
 
 def _module(kind: str) -> Any:
     if kind not in KINDS:
-        raise ResourceError("unknown-kind", f"no resource kind '{kind}'", hint="the agent and nidome must be of one version")
+        raise ResourceError(
+            "unknown-kind", f"no resource kind '{kind}'", hint="the agent and nidome must be of one version"
+        )
     # Only the kinds in use are imported: a host without objects does not load the TLS client.
     return importlib.import_module(f"nidome.agent.resources.{KINDS[kind].module}")
 

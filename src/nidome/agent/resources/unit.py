@@ -23,7 +23,12 @@ DIRECTORY = "/etc/systemd/system"
 _WANTS = "multi-user.target.wants"
 
 # A unit that waits for its own start-up to end, or for a unit ordered before it, is on its way.
-_RUNNING = {("active", "running"), ("activating", "start"), ("activating", "start-pre"), ("activating", "start-post")}
+_RUNNING = {
+    ("active", "running"),
+    ("activating", "start"),
+    ("activating", "start-pre"),
+    ("activating", "start-post"),
+}
 
 
 @dataclass(frozen=True)
@@ -145,7 +150,9 @@ def _enter(resource: Unit, host: Host) -> None:
     tables = known.get("nft_tables")
     if tables is None:
         tables = nft_tables()
-    host.ledger.add(resource.kind, resource.key, data={"residue": list(resource.residue), "nft_tables": tables})
+    host.ledger.add(
+        resource.kind, resource.key, data={"residue": list(resource.residue), "nft_tables": tables}
+    )
 
 
 def _with_unit_file(name: str, inputs: Sequence[str]) -> List[str]:
@@ -180,7 +187,9 @@ def _stale(resource: Restart, host: Host) -> Observed:
     start = int(shown.get("ExecMainStartTimestampMonotonic") or 0) / 1e6
     read = _read_at_start(resource.name, start, host)
     if read is not None:
-        stale = [p for p in inputs if p in read and host.sha256(p) != read[p]] + [p for p in inputs if p not in read]
+        stale = [p for p in inputs if p in read and host.sha256(p) != read[p]] + [
+            p for p in inputs if p not in read
+        ]
     else:
         began = time.time() - (time.monotonic() - start)
         stale = [p for p in inputs if _changed_at(p) > began]
