@@ -1,17 +1,21 @@
-"""What takes root or a toolchain: full and read-only file systems, real builds, a run with bad builds."""
+"""What takes root or a toolchain: full and read-only file systems, real builds, hosts that cannot build."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import signal
 import subprocess
+import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from nidome.artifacts import Settings, Store, obtain
 from nidome.artifacts.lock import BUILD
+from nidome.artifacts.settings import host_architecture
 from nidome.errors import ArtifactError
 from nidome.progress import Progress
 
@@ -112,6 +116,46 @@ def test_build_carries_licences(tmp_path: Path) -> None:
     store = Store(tmp_path / "cache")
     (entry,) = store.entries().values()
     assert "The Go Authors" in store.blob(entry.licences).read_text()
+
+
+def test_build_for_another_architecture(tmp_path: Path) -> None:
+    """What has no C code is built for the other architecture as well."""
+    found = obtain(["pause"], versions={}, settings=settings(tmp_path, architecture="arm64"), progress=QUIET)
+    elf = found["pause"].path.read_bytes()[:20]
+    assert (elf[:4], int.from_bytes(elf[18:20], "little")) == (b"\x7fELF", 183)  # EM_AARCH64
+
+
+def test_c_for_another_architecture(tmp_path: Path) -> None:
+    """Runc has C code and is not built for another architecture: the error says what to do instead."""
+    foreign = {"amd64": "arm64", "arm64": "amd64"}[host_architecture()]
+    with pytest.raises(ArtifactError) as caught:
+        obtain(["runc"], versions={}, settings=settings(tmp_path, architecture=foreign), progress=QUIET)
+    assert caught.value.code == "build-cross-c"
+
+
+INTERRUPTED = """
+import sys
+from pathlib import Path
+from nidome.artifacts import Settings, obtain
+from nidome.progress import Progress
+settings = Settings(cache=Path(sys.argv[1]), providers=("build",))
+obtain(["cni-bridge"], versions={}, settings=settings, progress=Progress.silent())
+"""
+
+
+def test_interrupted_build(tmp_path: Path) -> None:
+    """A build that is interrupted ends Go too, leaves nothing half-made, and the next run completes it."""
+    environment = {**os.environ, "GOCACHE": str(tmp_path / "gocache"), "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", INTERRUPTED, str(tmp_path / "cache")]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
+        while not list(tmp_path.glob("cache/temporary/*/go-build*/b*/importcfg")):
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+    assert process.returncode != 0
+    assert list(tmp_path.glob("**/go-build*")) == []
+    assert files(tmp_path / "cache") == []
+    assert "cni-bridge" in obtain(["cni-bridge"], versions={}, settings=settings(tmp_path), progress=QUIET)
 
 
 def test_build_failure(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections import deque
@@ -108,7 +109,9 @@ def _build_all(
     environment = _environment(settings.architecture)
     _check_host(recipes, settings, environment)
     entries: list[Entry] = []
-    with tempfile.TemporaryDirectory(dir=store.temporary()) as scratch, ThreadPoolExecutor(1) as ahead:
+    # What Go has in its own temporary directory goes with ours, also when it is ended half-way.
+    with _scratch(store) as scratch, ThreadPoolExecutor(1) as ahead:
+        environment["GOTMPDIR"] = scratch
         work = [_prepare(recipe, specs, Path(scratch), environment) for recipe in recipes]
         downloads: list[Future[int]] = [ahead.submit(_download, one, progress) for one in work]
         try:
@@ -117,6 +120,10 @@ def _build_all(
         finally:
             ahead.shutdown(cancel_futures=True)
     return entries
+
+
+def _scratch(store: Store) -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(dir=store.temporary(), ignore_cleanup_errors=True)
 
 
 def _environment(architecture: str) -> dict[str, str]:
@@ -271,27 +278,26 @@ def _run(
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
+        process_group=0,
     )
-    try:
-        for line in _lines(process):
-            if item and _is_step(line):
-                item.advance()
-            elif not line.startswith("# get "):
-                kept.append(line)
-    except BaseException:
-        process.kill()
-        raise
-    finally:
-        process.wait()
+    with process:
+        try:
+            for line in _lines(process):
+                if item and _is_step(line):
+                    item.advance()
+                elif not line.startswith("# get "):
+                    kept.append(line)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)  # Go and the compilers it has started
+            raise
     if process.returncode:
         raise _Failed(kept)
 
 
 def _lines(process: subprocess.Popen[str]) -> Iterator[str]:
     assert process.stderr is not None  # noqa: S101 - a pipe was asked for
-    with process.stderr as stream:
-        for line in stream:
-            yield line.rstrip("\n")
+    for line in process.stderr:
+        yield line.rstrip("\n")
 
 
 def _is_step(line: str) -> bool:

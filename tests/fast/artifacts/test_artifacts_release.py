@@ -5,6 +5,8 @@ import io
 import json
 import os
 import socket
+import subprocess
+import sys
 import tarfile
 import threading
 import time
@@ -417,6 +419,33 @@ def test_parallel(kubelet: Site, server: ReleaseServer) -> None:
     server.answers[KUBECTL] = Answer(b"kubectl")
     server.gate = threading.Barrier(2)
     assert len(kubelet.obtain(["kubelet", "kubectl"])) == 2
+
+
+FETCHER = """
+import sys
+from pathlib import Path
+from nidome.artifacts import Settings, obtain
+from nidome.progress import Progress
+cache, lock, url = sys.argv[1:]
+settings = Settings(
+    cache=Path(cache), lock=Path(lock), providers=("release",), architecture="amd64",
+    base_urls={"dl.k8s.io": url},
+)
+print(obtain(["kubelet"], versions={}, settings=settings, progress=Progress())["kubelet"].sha256)
+"""
+
+
+def test_two_processes_fetch_once(kubelet: Site, server: ReleaseServer) -> None:
+    """Two processes that need the same file at the same time both get it, by one download."""
+    lock = kubelet.settings().lock
+    command = [sys.executable, "-c", FETCHER, str(kubelet.cache), str(lock), server.url]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE) as one,
+        subprocess.Popen(command, stdout=subprocess.PIPE) as two,
+    ):
+        said = [process.communicate()[0].decode().strip() for process in (one, two)]
+    assert said == [sha256(CONTENT)] * 2
+    assert server.asked(KUBELET) == 1
 
 
 def test_no_sum_known(site: Site, server: ReleaseServer) -> None:
