@@ -54,6 +54,14 @@ def test_disk_full(small: Path) -> None:
     assert files(small) == [kept]
 
 
+def test_disk_full_while_building(small: Path) -> None:
+    """A build into a cache without space is an error that says so, and leaves nothing."""
+    with pytest.raises(ArtifactError) as caught:
+        obtain(["pause"], versions={}, settings=settings(small), progress=QUIET)
+    assert caught.value.code == "cache-full"
+    assert files(small) == []
+
+
 def test_read_only(small: Path) -> None:
     """A cache on a read-only file system can be read; writing to it is an error that names the place."""
     kept = Store(small).add_bytes(b"content")

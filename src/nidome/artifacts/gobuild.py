@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["fetch"]
 
 _TAIL = 15
+_NO_SPACE = "no space left on device"
 # Settings of a person's own that would change what comes out. GOFLAGS is set and not only removed,
 # because an empty one would let that of `go env -w` through.
 _UNSET = ("GOEXPERIMENT", "GODEBUG", "GO111MODULE", "GOROOT")
@@ -202,6 +203,7 @@ def _download(work: _Work, progress: Progress) -> int:
             packages = ["go", "list", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", *work.flags]
             stale = _output([*packages, *work.packages.values()], work)
         except _Failed as error:
+            _require_space(error, work)
             raise ArtifactError(
                 "module-download-failed",
                 f"the Go modules of {work.title} cannot be had: {error.tail()}",
@@ -221,6 +223,7 @@ def _build(work: _Work, packages: int, store: Store, progress: Progress) -> list
             try:
                 _run(command, work.directory, work.environment, item)
             except _Failed as error:
+                _require_space(error, work)
                 raise ArtifactError(
                     "build-failed",
                     f"{name} {work.recipe.version} cannot be built: {error.tail()}",
@@ -230,6 +233,16 @@ def _build(work: _Work, packages: int, store: Store, progress: Progress) -> list
     entries = _keep(work, output, digest, store.add_bytes(text), store)
     store.record(entries)
     return entries
+
+
+def _require_space(error: _Failed, work: _Work) -> None:
+    if _NO_SPACE in error.tail():
+        raise ArtifactError(
+            "cache-full",
+            f"no space is left for building {work.title}: {error.tail(1)}",
+            where=str(work.directory),
+            hint="the artifact cache, `go env GOCACHE` and `go env GOMODCACHE` need some GiB each",
+        ) from error
 
 
 def _keep(work: _Work, output: Path, digest: str, licences: str, store: Store) -> list[Entry]:
