@@ -27,6 +27,25 @@ with socketserver.TCPServer(("203.0.113.2", 7007), Peer) as server:
     server.serve_forever()
 """
 ASK = "import socket; print(socket.create_connection(('{}', {}), 10).recv(100).decode())"
+USE = """
+set -e
+cd /var/lib
+mkdir -p l u w m
+mount -t overlay o -o lowerdir=l,upperdir=u,workdir=w m
+ip link add br7 type bridge
+ip netns add inner
+ip link add vx7 type vxlan id 7 dstport 4789 dev host0
+nft add table inet seven
+sysctl -qw vm.overcommit_memory=1 kernel.panic=10 net.ipv4.ip_forward=1
+systemd-run -q --unit=left -p MemoryMax=50M -p Delegate=yes sh -c 'trap : TERM; sleep 600 & wait; sleep 600'
+setsid sh -c 'trap : TERM HUP; while :; do sleep 601; done' >/dev/null 2>&1 &
+"""
+LAST_WORDS = """
+systemd-run -q --unit=last -p RemainAfterExit=yes -p "ExecStop=/bin/sh -c 'echo orderly >/root/stopped'" true
+echo kept >/root/file
+echo kept >/var/lib/file
+ip -4 -o address show host0 >/root/address
+"""
 BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 
 
@@ -46,17 +65,10 @@ def test_create_and_remove(nidome: Nidome, traces: Callable[[], Traces]) -> None
 
 
 def test_used_host_leaves_no_trace(nidome: Nidome, traces: Callable[[], Traces]) -> None:
-    """What was started, mounted, set and made inside a host goes with it, as does what it set on the kernel."""
+    """What was started, mounted and made inside a host goes with it, and so do its kernel settings."""
     before = traces()
     nidome.run("create", "n1")
-    nidome.ssh(
-        "n1",
-        "set -e; cd /var/lib; mkdir -p l u w m containerd; mount -t overlay o -o lowerdir=l,upperdir=u,workdir=w m;"
-        "ip link add br7 type bridge; ip netns add inner; ip link add vx7 type vxlan id 7 dstport 4789 dev host0;"
-        "nft add table inet seven; sysctl -qw vm.overcommit_memory=1 kernel.panic=10 net.ipv4.ip_forward=1;"
-        "systemd-run -q --unit=left -p MemoryMax=50M -p Delegate=yes sh -c 'trap : TERM; sleep 600 & wait; sleep 600';"
-        "setsid sh -c 'exec -a deaf sleep 601' >/dev/null 2>&1 &",
-    )
+    nidome.ssh("n1", USE)
     nidome.run("rm", "n1")
     assert before.added(traces()) == []
 
@@ -80,7 +92,7 @@ def test_side_by_side(nidome: Nidome, traces: Callable[[], Traces]) -> None:
 
 @pytest.fixture
 def outside() -> Iterator[None]:
-    """A network behind this machine that knows no way back to hosts, with a server that says who calls."""
+    """Have a network beyond this machine without a way back to hosts, and a server that says who calls."""
     inside = ("ip", "netns", "exec", "nidome-outside")
     for command in (
         ("ip", "netns", "add", "nidome-outside"),
@@ -115,11 +127,7 @@ def test_outside(nidome: Nidome) -> None:
 def test_power(nidome: Nidome) -> None:
     """Power off and on keeps the disk and the address; services are stopped in order before."""
     nidome.run("create", "n1")
-    nidome.ssh(
-        "n1",
-        "systemd-run -q --unit=last -p 'ExecStop=/bin/sh -c \"echo orderly >/root/stopped\"' -p RemainAfterExit=yes true;"
-        "echo kept >/root/file; echo kept >/var/lib/file; ip -4 -o address show host0 >/root/address",
-    )
+    nidome.ssh("n1", LAST_WORDS)
     boot = nidome.ssh("n1", BOOT_ID)
     nidome.run("stop", "n1")
     assert json.loads(nidome.run("list", "--json").stdout)[0]["running"] is False
@@ -136,11 +144,7 @@ def test_power(nidome: Nidome) -> None:
 def test_pull_the_plug(nidome: Nidome) -> None:
     """``stop --force`` ends a host at once, without its services being stopped; its disk is still there."""
     nidome.run("create", "n1")
-    nidome.ssh(
-        "n1",
-        "systemd-run -q --unit=last -p 'ExecStop=/bin/sh -c \"echo orderly >/root/stopped\"' -p RemainAfterExit=yes true;"
-        "echo kept >/root/file",
-    )
+    nidome.ssh("n1", LAST_WORDS)
     nidome.run("stop", "--force", "n1")
     nidome.run("start", "n1")
     assert nidome.ssh("n1", "cat /root/file; ls /root/stopped 2>&1 | grep -c 'No such'") == "kept\n1"
