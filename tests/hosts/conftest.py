@@ -1,7 +1,8 @@
-"""Disposable hosts for the tests that need real ones, and a look at this machine that owes nothing to nidome."""
+"""Disposable hosts for the tests that need real ones, and an independent look at what they leave behind."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -10,9 +11,13 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from clusters import Cluster, private_cache
+from images.archive import build_probe
+
+from nidome.artifacts import default_cache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,6 +30,10 @@ _RESTLESS = re.compile(
 )
 
 
+# The hosts that tests make.
+_NAMES = ("a", "b", "c", "k1", "k2", "n1", "n2", "shared")
+
+
 @dataclass(frozen=True)
 class Nidome:
     """The command line, with a state directory of the test's own."""
@@ -33,14 +42,15 @@ class Nidome:
 
     def environment(self) -> dict[str, str]:
         """Return the environment in which nidome keeps its hosts in that directory."""
-        return {**os.environ, "NIDOME_MACHINES_DIR": str(self.machines)}
+        temporary = str(self.machines.parent / "tmp")
+        return {**os.environ, "NIDOME_MACHINES_DIR": str(self.machines), "TMPDIR": temporary}
 
     def command(self, *arguments: str) -> list[str]:
         """Return the full command for ``nidome machines ARGUMENTS``."""
         return [sys.executable, "-m", "nidome.cli.main", "machines", *arguments]
 
     def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Run ``nidome machines ARGUMENTS``; with ``check`` a failure fails the test, and shows its output."""
+        """Run ``nidome machines ARGUMENTS``; with ``check`` a failure fails the test and is shown."""
         done = subprocess.run(
             self.command(*arguments), env=self.environment(), capture_output=True, text=True, check=False
         )
@@ -76,6 +86,7 @@ def nidome(tmp_path: Path) -> Iterator[Nidome]:
 
 def _with_directory(home: Path) -> Iterator[Nidome]:
     found = Nidome(home / "machines")
+    (home / "tmp").mkdir()
     yield found
     found.run("rm", "--all")
 
@@ -87,19 +98,36 @@ def host(nidome_session: Nidome) -> str:
     return "shared"
 
 
+@pytest.fixture(scope="session")
+def cluster_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An artifact cache of the tests' own, with everything that the user's has."""
+    return private_cache(tmp_path_factory.mktemp("artifacts"), default_cache())
+
+
+@pytest.fixture(scope="session")
+def probe_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An artifact cache that has the probe's image too, as a user's own."""
+    directory = tmp_path_factory.mktemp("probe")
+    cache = private_cache(directory, default_cache())
+    archive = build_probe(directory, "nidome.test/probe:1")
+    Cluster(directory, cache).nidome("artifacts", "image", "add", str(archive))
+    return cache
+
+
 @dataclass(frozen=True)
 class Traces:
-    """What a host could leave behind on this machine."""
+    """What hosts could leave behind on this machine: things by name, and kernel settings.
+
+    Other state directories on this machine may have hosts at the same time. Their bridges, cgroups and
+    files are not looked at; settings stay raised for them and are not compared then.
+    """
 
     things: frozenset[str]
     settings: tuple[tuple[str, str], ...]
     others_at_work: bool
 
     def added(self, now: Traces) -> list[str]:
-        """Return what is there now and was not, and the kernel settings that differ.
-
-        While other state directories have hosts, settings stay raised for those: they are not compared.
-        """
+        """Return what is there now and was not, and the kernel settings that differ."""
         more = sorted(now.things - self.things)
         if self.others_at_work or now.others_at_work:
             return more
@@ -109,36 +137,68 @@ class Traces:
 
 @pytest.fixture
 def traces(tmp_path: Path) -> Callable[[], Traces]:
-    """Return a function that looks at this machine: mounts, links, cgroups, packet filter, processes, files."""
+    """Return a function that looks at mounts, links, cgroups, packet filter, processes, files, settings."""
+    own = tmp_path / "machines"
 
     def look() -> Traces:
+        users = _users()
+        others = {str(user["bridge"]) for directory, user in users.items() if directory != str(own)}
+        named = re.compile(rf"\b(nidome|vb-nd)({'|'.join(others)})\b") if others else re.compile("(?!)")
         things = {
-            *_mounts(),
-            *(f"link {link['ifname']}" for link in json.loads(_output("ip", "-json", "link"))),
-            *(f"address {line}" for line in _output("ip", "-oneline", "address").splitlines()),
-            *(f"route {line}" for line in _output("ip", "route", "show", "table", "all").splitlines()),
-            *(f"rule {line.strip()}" for line in _output("nft", "list", "ruleset").splitlines()),
-            *(f"cgroup {path}" for path in _directories(Path("/sys/fs/cgroup"))),
+            *(f"mount {line.split(' ')[4]}" for line in _lines(Path("/proc/self/mountinfo"))),
+            *(thing for thing in (*_links(), *_rules()) if not named.search(thing)),
+            *_cgroups(own),
             *_processes(str(tmp_path)),
-            *(f"file {path}" for path in _files(tmp_path)),
+            *_files(tmp_path, others_at_work=bool(others)),
         }
-        return Traces(frozenset(things), tuple(sorted(_settings())), Path("/run/nidome").exists())
+        return Traces(frozenset(things), tuple(sorted(_settings())), bool(others))
 
     return look
 
 
-def _output(*command: str) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+def _users() -> dict[str, dict[str, Any]]:
+    try:
+        found: dict[str, dict[str, Any]] = json.loads(Path("/run/nidome/machines.json").read_text("utf-8"))[
+            "users"
+        ]
+    except FileNotFoundError:
+        return {}
+    return found
 
 
-def _mounts() -> set[str]:
-    lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
-    return {f"mount {line.split(' ')[4]}" for line in lines}
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
 
 
-def _directories(root: Path) -> Iterator[str]:
-    for place, _, _ in os.walk(root):
-        yield place
+def _output(*command: str) -> list[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def _links() -> Iterator[str]:
+    for what, command in {
+        "link": ("ip", "-brief", "link"),
+        "address": ("ip", "-brief", "address"),
+        "route": ("ip", "route", "show", "table", "all"),
+    }.items():
+        yield from (f"{what} {line.strip()}" for line in _output(*command))
+
+
+def _rules() -> Iterator[str]:
+    """Yield each line of the packet filter's rules with its table's name."""
+    table = ""
+    for line in _output("nft", "--stateless", "list", "ruleset"):
+        table = line if line.startswith("table") else table
+        yield f"rule {table} {line.strip()}"
+
+
+def _cgroups(own: Path) -> Iterator[str]:
+    """Yield the cgroups there are, without those of other directories' hosts."""
+    mine = {hashlib.sha256(bytes(own / name)).hexdigest()[:12] for name in _NAMES}
+    for hierarchy in Path("/sys/fs/cgroup").iterdir():
+        for group in hierarchy.iterdir() if hierarchy.is_dir() else ():
+            kind, _, rest = group.name.partition("-")
+            if group.is_dir() and (kind != "nidome" or rest.partition("-")[0] in mine):
+                yield f"cgroup {group}"
 
 
 def _processes(marker: str) -> Iterator[str]:
@@ -152,12 +212,20 @@ def _processes(marker: str) -> Iterator[str]:
             yield f"process {entry.name}"
 
 
-def _files(own: Path) -> Iterator[str]:
-    """Yield the files where a host could leave some: the test's directory, /run, /tmp, /var/lib, /etc."""
+def _files(own: Path, *, others_at_work: bool) -> Iterator[str]:
+    """Yield the files where a host could leave some: the test's directory, /run, temporary directories."""
+    shared = {"/run/nidome", "/var/lib/nidome"} if others_at_work else set()
     for root in (own, Path("/run"), Path("/var/lib/nidome"), Path("/var/lib/machines"), Path("/etc/systemd")):
         for place, directories, files in os.walk(root):
-            yield from (f"{place}/{name}" for name in (*directories, *files))
-    yield from (str(path) for path in (*Path("/tmp").iterdir(), *Path("/var/tmp").iterdir()))  # noqa: S108 - looked at only
+            directories[:] = [name for name in directories if f"{place}/{name}" not in shared]
+            if place not in shared:
+                yield from (f"file {place}/{name}" for name in (*directories, *files))
+            else:
+                directories.clear()
+    for root in (Path("/tmp"), Path("/var/tmp")):  # noqa: S108 - looked at, not used
+        yield from (
+            f"file {path}" for path in root.iterdir() if path.name.startswith(("nspawn", "mmdebstrap"))
+        )
 
 
 def _settings() -> Iterator[tuple[str, str]]:

@@ -27,6 +27,7 @@ __all__ = [
     "add_artifacts",
     "add_inventory",
     "add_run",
+    "add_view",
     "control_plane_host",
     "declared",
     "fetcher",
@@ -93,6 +94,11 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--take-over", action="store_true", help="own object fields that somebody else set by hand"
     )
+    add_view(parser)
+
+
+def add_view(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how a run is shown."""
     parser.add_argument(
         "--view", choices=("plain", "json", "rich"), help="how the run is shown (default: rich on a terminal)"
     )
@@ -148,20 +154,26 @@ def fetcher(chosen: Settings, spec: ClusterSpec) -> Fetch:
     """Return the function that gets artifacts for a cluster."""
 
     def fetch(names: Sequence[str]) -> Mapping[str, Artifact]:
-        from nidome.artifacts.obtain import obtain  # noqa: PLC0415 - not needed for --help
+        from nidome.artifacts import obtain as artifacts  # noqa: PLC0415 - not needed for --help
         from nidome.progress import Progress  # noqa: PLC0415 - as above
 
+        progress = Progress()
         versions = {"kubernetes": spec.kube_version.value}
-        return obtain(names, versions=versions, settings=chosen, progress=Progress())
+        found = artifacts.obtain(names, versions=versions, settings=chosen, progress=progress)
+        artifacts.take_user_images(chosen, progress)
+        return {**found, **{f"image:{a.reference}": a for a in artifacts.user_images(chosen)}}
 
     return fetch
 
 
-def write_file(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
+def write_file(path: Path, text: str, *, mode: int = 0o644) -> None:
+    """Write a file whole or not at all; nobody ever sees it with more rights than ``mode``."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.unlink(missing_ok=True)
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            out.write(text)
         temporary.replace(path)
     except OSError as error:
         raise UsageError(

@@ -17,7 +17,7 @@ from nidome.roles.units import Service
 if TYPE_CHECKING:
     from nidome.agent.resources.unit import Unit
 
-__all__ = ["CONTAINERD", "DNS_IMAGE", "SANDBOX_IMAGE", "cgroup_driver", "socket_path"]
+__all__ = ["CONTAINERD", "DNS_IMAGE", "SANDBOX_IMAGE", "USER_IMAGES", "cgroup_driver", "socket_path"]
 
 _ROLE = "container-engine/containerd"
 _TAGS = ("container-engine", "containerd")
@@ -30,6 +30,7 @@ _BINARIES = {
 }
 _CONFIG = "/etc/containerd/config.toml"
 _CNI_TEMPLATE = "/etc/cni/net.d/10-nidome.conflist.template"
+USER_IMAGE = "image:"
 _OPEN_FILES = 20000  # the hard limit that a machine without CAP_SYS_RESOURCE was seen to have
 
 
@@ -216,16 +217,23 @@ def _handlers(context: HostContext) -> list[Handler]:
     return [Handler(_ROLE, "Containerd | restart containerd", unit.name, unit.inputs, _TAGS, ready)]
 
 
-def _import(context: HostContext, name: str, title: str) -> list[Task]:
+def _image(context: HostContext, name: str) -> Image:
     found, paths = context.artifacts[name], Paths(context.spec)
-    image = Image(
-        found.reference,
-        found.sha256,
-        paths.binary("ctr"),
-        socket_path(context),
-        context.spec.containerd_storage_dir.value,
-    )
-    return [Task("download", title, (image,), ("download", "images"))]
+    store = context.spec.containerd_storage_dir.value
+    return Image(found.reference, found.sha256, paths.binary("ctr"), socket_path(context), store)
+
+
+def _import(title: str, *names: str) -> Role:
+    def tasks(context: HostContext) -> list[Task]:
+        images = tuple(_image(context, name) for name in names)
+        return [Task("download", title, images, ("download", "images"))]
+
+    return Role("download", tasks, artifacts=lambda _: names)
+
+
+def _user_images(context: HostContext) -> list[Task]:
+    images = tuple(_image(context, name) for name in sorted(context.artifacts) if name.startswith(USER_IMAGE))
+    return [Task("download", "Import images of your own", images, ("download", "images"))] if images else []
 
 
 CONTAINERD = Role(
@@ -235,13 +243,7 @@ CONTAINERD = Role(
     lambda _: (*_BINARIES, "cni-bridge", "cni-host-local", "cni-loopback", "cni-portmap"),
 )
 # The sandbox image is needed by the first pod, CoreDNS's a moment later: unpacking it may take its time then.
-SANDBOX_IMAGE = Role(
-    "download",
-    lambda c: _import(c, "image-pause", "Import the sandbox image"),
-    artifacts=lambda _: ("image-pause",),
-)
-DNS_IMAGE = Role(
-    "download",
-    lambda c: _import(c, "image-coredns", "Import the CoreDNS image"),
-    artifacts=lambda _: ("image-coredns",),
-)
+SANDBOX_IMAGE = _import("Import the sandbox image", "image-pause")
+DNS_IMAGE = _import("Import the CoreDNS image", "image-coredns")
+# What `nidome artifacts image add` was given: no registry may be there to bring it.
+USER_IMAGES = Role("download", _user_images)

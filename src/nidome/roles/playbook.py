@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from nidome.roles.access import ACCESS
 from nidome.roles.base import Handler, HostContext, Play, Role, Task
-from nidome.roles.container_engine import CONTAINERD, DNS_IMAGE, SANDBOX_IMAGE
+from nidome.roles.container_engine import CONTAINERD, DNS_IMAGE, SANDBOX_IMAGE, USER_IMAGES
 from nidome.roles.control_plane import API_READY, APPROVER, CONTROL_PLANE
 from nidome.roles.dns import DNS, DNS_READY
 from nidome.roles.kube_proxy import KUBE_PROXY
@@ -35,7 +35,7 @@ CLUSTER: tuple[Play, ...] = (
     Play("Install the control plane", _CONTROL, (CONTROL_PLANE,)),
     Play("Install Kubernetes nodes", _CLUSTER, (CONTAINERD, SANDBOX_IMAGE, KUBE_PROXY)),
     Play("Invoke kubeadm and install a CNI", _CONTROL, (API_READY, KUBELET, ACCESS, APPROVER)),
-    Play("Install Kubernetes apps", _CONTROL, (DNS, DNS_IMAGE)),
+    Play("Install Kubernetes apps", _CONTROL, (DNS, DNS_IMAGE, USER_IMAGES)),
     Play("Wait for the cluster", _CLUSTER, (NODE, DNS_READY)),
 )
 

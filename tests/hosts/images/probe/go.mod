@@ -1,0 +1,3 @@
+module nidome.test/probe
+
+go 1.24
