@@ -165,3 +165,20 @@ def test_rootfs_gone(nidome: Nidome, tmp_path: Path) -> None:
     record.write_text(text.replace(lower, str(tmp_path / "gone")), encoding="utf-8")
     assert "gone" in _refused(nidome.run("start", "n1", check=False), "machine-rootfs-gone")
     assert Path(lower).is_dir()
+
+
+def test_disk_full_later(nidome: Nidome, traces: Callable[[], Traces]) -> None:
+    """A host whose disk is full can be powered off and removed."""
+    before = traces()
+    nidome.machines.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", nidome.machines], check=True)
+    try:
+        nidome.run("create", "n1")
+        nidome.ssh("n1", "head -c 100M /dev/zero >/var/full", check=False)
+        nidome.run("stop", "n1")
+        nidome.run("rm", "n1")
+        assert list(nidome.machines.iterdir()) == []
+    finally:
+        subprocess.run(["umount", nidome.machines], check=True)
+    nidome.machines.rmdir()
+    assert before.added(traces()) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -86,10 +87,18 @@ def remove_locked(root: Path, directory: Path) -> None:
 
 
 def _mark(directory: Path) -> None:
-    """Note that the host is not whole any more, before anything of it is taken away."""
+    """Note that the host is not whole any more, before anything of it is taken away.
+
+    On a full disk it goes without: a host must be removable to get space, and ``rm`` sweeps in any case.
+    """
     known = record.read_if_possible(directory)
-    if known is not None:
+    if known is None or not known.complete:
+        return
+    try:
         record.write(directory, known.with_complete(complete=False))
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
 
 
 def sweep(directory: Path) -> None:
