@@ -223,3 +223,22 @@ def test_identity(nidome: Nidome) -> None:
         known.read_text("utf-8").split()[0] + (nidome.machines / "b/known_hosts").read_text("utf-8")[9:]
     )
     assert nidome.run("ssh", "a", "true", check=False).returncode != 0
+
+
+def test_network_lost(nidome: Nidome, traces: Callable[[], Traces]) -> None:
+    """A host whose bridge and rules are gone, as after a restart of the machine, can be started."""
+    before = traces()
+    nidome.run("create", "n1")
+    nidome.run("stop", "n1")
+    (bridge,) = {
+        word
+        for thing in before.added(traces())
+        for word in thing.split()
+        if thing.startswith("link ") and word.startswith("nidome")
+    }
+    subprocess.run(["ip", "link", "delete", bridge], check=True)
+    subprocess.run(["nft", "delete", "table", "ip", bridge], check=True)
+    nidome.run("start", "n1")
+    assert nidome.ssh("n1", "echo alive") == "alive"
+    nidome.run("rm", "n1")
+    assert before.added(traces()) == []

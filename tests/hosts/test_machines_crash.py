@@ -129,3 +129,29 @@ def test_damaged_state(nidome: Nidome, traces: Callable[[], Traces]) -> None:
     assert "k1  " in nidome.run("list").stdout
     nidome.run("rm", "k1")
     assert before.added(traces()) == []
+
+
+def test_rootfs_build_killed(nidome: Nidome, traces: Callable[[], Traces], tmp_path: Path) -> None:
+    """A root file system whose making was killed is made anew, and nothing of the first try goes on."""
+    cache = tmp_path / "cache"
+    environment = {**nidome.environment(), "NIDOME_CACHE_DIR": str(cache)}
+    before = traces()
+    with subprocess.Popen(
+        nidome.command("create", "k1"), env=environment, stderr=subprocess.DEVNULL
+    ) as first:
+        deadline = time.monotonic() + 120
+        while not list(cache.glob("rootfs/.building-*/root/usr/bin/dpkg")):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        first.kill()
+    deadline = time.monotonic() + 10
+    while any(thing.startswith("process") for thing in before.added(traces())):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    subprocess.run(nidome.command("create", "k1"), env=environment, check=True, stderr=subprocess.DEVNULL)
+    assert nidome.ssh("k1", "systemctl is-system-running --wait") == "running"
+    nidome.run("rm", "k1")
+    (built,) = (cache / "rootfs").iterdir()
+    assert built.name.startswith("debian-12-")
+    left = [thing for thing in before.added(traces()) if str(cache) not in thing]
+    assert left == []

@@ -79,8 +79,6 @@ def test_networks(nidome_session: Nidome, host: str) -> None:
         "set -e; ip link add cni9 type bridge; ip netns add pod9;"
         "ip link add v9 type veth peer name eth0 netns pod9;"
         "ip link set v9 master cni9; ip link add vx9 type vxlan id 9 dstport 4789 dev host0;"
-        "ip link add v9 type veth peer name eth0 netns pod9; ip link set v9 master cni9;"
-        "ip link add vx9 type vxlan id 9 dstport 4789 dev host0;"
         "nft add table ip t9; nft add chain ip t9 c '{ type nat hook postrouting priority 100; }';"
         "nft add rule ip t9 c counter masquerade; iptables -t nat -N T9; iptables -t nat -X T9;"
         "nft delete table ip t9; ip link delete vx9; ip link delete cni9; ip netns delete pod9",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -254,6 +254,9 @@ def start(name: str) -> Machine:
         if not _is_running(known):
             _refuse_missing_disk(known)
             supervisor.pull_the_plug(directory, known.label)  # what a power-off from inside left
+            # After a restart of the machine the bridge may have another number.
+            known = replace(known, label=net.label(known.address))
+            record.write(directory, known)
             _power_on(_boot(directory, known, net), known, threading.Event())
         return _machine(root, known)
 
