@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["FILE_NAME", "Network", "bring_up", "ruleset", "tear_down"]
 
 FILE_NAME = "network.json"
-_ROUTES = ("ip", "-json", "route", "show", "table", "all")
+_ROUTES = ("ip", "-4", "-json", "route", "show", "table", "all")
 _LINKS = ("ip", "-json", "address")
 _ETHERNET_MTU = 1500
 
@@ -123,7 +123,7 @@ def _mtu(routes: Iterable[Mapping[str, Any]], links: Iterable[Mapping[str, Any]]
 
 def _forwarding_links(routes: Iterable[Mapping[str, Any]]) -> list[str]:
     devices = {str(route.get("dev", "lo")) for route in routes if route.get("type", "unicast") == "unicast"}
-    return sorted(name for name in devices if name != "lo" and not name.startswith("nidome"))
+    return sorted(name for name in devices if name != "lo" and not name.startswith(("nidome", "vb-nd")))
 
 
 def _make(network: Network, existing: set[str]) -> None:
