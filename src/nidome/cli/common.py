@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from nidome.errors import NidomeError, UsageError
 from nidome.events import Diagnostic, RunStarted
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator, Mapping, Sequence
 
     from nidome.artifacts.settings import Artifact, Settings
@@ -28,6 +28,7 @@ __all__ = [
     "add_inventory",
     "add_run",
     "add_view",
+    "cluster_name",
     "control_plane_host",
     "declared",
     "fetcher",
@@ -154,14 +155,14 @@ def fetcher(chosen: Settings, spec: ClusterSpec) -> Fetch:
     """Return the function that gets artifacts for a cluster."""
 
     def fetch(names: Sequence[str]) -> Mapping[str, Artifact]:
-        from nidome.artifacts import obtain as artifacts  # noqa: PLC0415 - not needed for --help
-        from nidome.progress import Progress  # noqa: PLC0415 - as above
+        from nidome.artifacts.obtain import obtain, take_user_images, user_images  # noqa: PLC0415 - as below
+        from nidome.progress import Progress  # noqa: PLC0415 - not needed for --help
 
         progress = Progress()
         versions = {"kubernetes": spec.kube_version.value}
-        found = artifacts.obtain(names, versions=versions, settings=chosen, progress=progress)
-        artifacts.take_user_images(chosen, progress)
-        return {**found, **{f"image:{a.reference}": a for a in artifacts.user_images(chosen)}}
+        found = obtain(names, versions=versions, settings=chosen, progress=progress)
+        take_user_images(chosen, progress)
+        return {**found, **{f"image:{a.reference}": a for a in user_images(chosen)}}
 
     return fetch
 
@@ -182,6 +183,11 @@ def write_file(path: Path, text: str, *, mode: int = 0o644) -> None:
             where=str(path),
             hint="name a file in a directory of yours",
         ) from None
+
+
+def cluster_name(spec: ClusterSpec) -> str:
+    """Return the name under which a cluster's runs are recorded: its inventory, from wherever one looks."""
+    return str(Path(spec.source).absolute())
 
 
 def control_plane_host(spec: ClusterSpec) -> HostSpec:
@@ -213,7 +219,12 @@ def recorded(spec: ClusterSpec, show: Sink, command: Sequence[str]) -> Iterator[
     try:
         sink(
             RunStarted(
-                run, __version__, tuple(command), spec.source, tuple(h.name for h in spec.hosts), spec.digest
+                run,
+                __version__,
+                tuple(command),
+                cluster_name(spec),
+                tuple(h.name for h in spec.hosts),
+                spec.digest,
             )
         )
         yield sink

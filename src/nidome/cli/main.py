@@ -1,6 +1,7 @@
 """Entry point: a table of commands, each in a module imported only when it is used.
 
-A command module has ``configure(parser)`` and ``run(args) -> int`` (the exit code).
+A command module has ``configure(parser)`` and ``run(args) -> int`` (the exit code); one whose words are
+another program's has only ``run(words) -> int``.
 """
 
 from __future__ import annotations
@@ -30,12 +31,21 @@ class Command:
     name: str
     module: str
     summary: str
+    verbatim: bool = False
+    """The module's ``run`` is given the words after the command as they are: they are another program's."""
 
 
 COMMANDS: tuple[Command, ...] = (
     Command("up", "nidome.cli.up", "make a disposable host with a Ready cluster on it"),
     Command("plan", "nidome.cli.plan", "show what an apply would change, and why"),
     Command("apply", "nidome.cli.apply", "converge to the declaration"),
+    Command("status", "nidome.cli.status", "show components, versions, restarts and whether all is up"),
+    Command("logs", "nidome.cli.logs", "show the journal of a component"),
+    Command("kubectl", "nidome.cli.kubectl", "run kubectl against the cluster", verbatim=True),
+    Command("kubeconfig", "nidome.cli.kubeconfig", "print or write the administrator's kubeconfig"),
+    Command("runs", "nidome.cli.runs", "list and show records of runs"),
+    Command("reset", "nidome.cli.reset", "remove from the hosts all that Nidome made there"),
+    Command("down", "nidome.cli.down", "remove the disposable hosts that `up` made"),
     Command("artifacts", "nidome.cli.artifacts", "list, fetch, verify and bundle what gets installed"),
     Command("machines", "nidome.cli.machines", "create and remove disposable systemd hosts"),
 )
@@ -44,7 +54,7 @@ COMMANDS: tuple[Command, ...] = (
 def _top_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="nidome",
-        description="Declare a Kubernetes cluster, converge to it, prove that the second run changed nothing.",
+        description="Declare a Kubernetes cluster, converge, prove that the second run changed nothing.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="commands:\n" + "\n".join(f"  {c.name:<12}{c.summary}" for c in COMMANDS),
         usage="nidome [--version] COMMAND ...",
@@ -61,6 +71,8 @@ def _dispatch(argv: Sequence[str]) -> int:
     if command is None:
         top.error(f"no command '{args.command}'")
     module = importlib.import_module(command.module)
+    if command.verbatim:
+        return int(module.run(argv[1:]))
     parser = argparse.ArgumentParser(prog=f"nidome {command.name}", description=command.summary)
     module.configure(parser)
     return int(module.run(parser.parse_args(argv[1:])))

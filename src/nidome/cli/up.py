@@ -14,12 +14,14 @@ from nidome.errors import UsageError
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
+    from pathlib import Path
 
     from nidome.machines.model import Machine
 
-__all__ = ["configure", "run"]
+__all__ = ["HOSTS_FILE", "MACHINE_FILE", "configure", "run", "write_declaration"]
 
-_MACHINE_FILE = "machine.yml"
+HOSTS_FILE = "hosts.yaml"
+MACHINE_FILE = "machine.yml"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -62,14 +64,19 @@ def _powered(machine: Machine) -> Machine:
     return machine if machine.running else machines.start(machine.name)
 
 
-def _write(args: argparse.Namespace, made: Sequence[Machine]) -> None:
+def write_declaration(directory: Path, names: Sequence[str]) -> None:
+    """Write the inventory of a cluster on hosts of these names, where there is none yet."""
     from nidome.declare.writer import write_inventory  # noqa: PLC0415 - not needed for --help
 
-    variables: dict[str, Any] = {"etcd_deployment_type": "kine"} if len(made) == 1 else {}
-    write_inventory(args.inventory, hosts={m.name: {} for m in made}, variables=variables)
+    variables: dict[str, Any] = {"etcd_deployment_type": "kine"} if len(names) == 1 else {}
+    write_inventory(directory, hosts={name: {} for name in names}, variables=variables)
+
+
+def _write(args: argparse.Namespace, made: Sequence[Machine]) -> None:
+    write_declaration(args.inventory, [machine.name for machine in made])
     for machine in made:
-        # A disposable host may have another address next time: this one file is Nidome's, the others are yours.
-        path = args.inventory / "host_vars" / machine.name / _MACHINE_FILE
+        # A disposable host may have another address next time: this file is Nidome's, the others are yours.
+        path = args.inventory / "host_vars" / machine.name / MACHINE_FILE
         path.parent.mkdir(parents=True, exist_ok=True)
         lines = [f"{name}: {json.dumps(value)}\n" for name, value in _host_variables(machine).items()]
         common.write_file(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from nidome.events import Event, Sink
 
-__all__ = ["VIEWS", "render_plan", "view"]
+__all__ = ["VIEWS", "change_lines", "phases", "render_plan", "view"]
 
 _SYMBOLS = {"create": "+", "delete": "-", "update": "~", "restart": "!"}
 _SHOWN_LINES = 12
@@ -37,9 +37,8 @@ class PlainView:
         """Show an event."""
         match event:
             case Diagnostic():
-                self._say(
-                    f"{event.severity}[{event.code}]: {event.where + ': ' if event.where else ''}{event.message}"
-                )
+                place = f"{event.where}: " if event.where else ""
+                self._say(f"{event.severity}[{event.code}]: {place}{event.message}")
             case Staged():
                 self._say(f"{event.host}: sent {event.count} artifacts, {size(event.size)}")
             case PlayStarted() if self._verbose:
@@ -65,11 +64,12 @@ class PlainView:
     def _recap(self, event: RunFinished) -> None:
         for host, counts in event.recap.items():
             self._say(f"{host}  " + "  ".join(f"{name}={count}" for name, count in counts.items()))
-        self._say(f"{'done' if event.ok else 'failed'} in {event.seconds:.2f} s ({_phases(event.phases)})")
+        self._say(f"{'done' if event.ok else 'failed'} in {event.seconds:.2f} s ({phases(event.phases)})")
 
 
-def _phases(phases: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {seconds:.2f}" for name, seconds in phases.items())
+def phases(taken: Mapping[str, float]) -> str:
+    """Return how long each phase of a run took, in seconds."""
+    return ", ".join(f"{name} {seconds:.2f}" for name, seconds in taken.items())
 
 
 class JsonView:
@@ -114,7 +114,7 @@ class TerminalView(PlainView):
         super().__call__(event)
 
 
-VIEWS = {"plain": PlainView, "json": JsonView, "rich": TerminalView}
+VIEWS: dict[str, type[PlainView | JsonView]] = {"plain": PlainView, "json": JsonView, "rich": TerminalView}
 
 
 def view(name: str | None, *, verbose: bool = False, out: TextIO | None = None) -> Sink:
@@ -146,13 +146,18 @@ def render_plan(plan: Mapping[str, Any], counts: tuple[int, int, int]) -> str:
 
 def _step(step: Mapping[str, Any]) -> list[str]:
     lines = [f"{'HANDLER' if step['handler'] else 'TASK'} [{step['task']}]"]
-    for change in step["changes"]:
-        lines.append(f"  {_SYMBOLS[change['action']]} {change['resource']}")
-        for delta in change["deltas"] if change["action"] != "create" else []:
-            lines += _delta(delta)
-        lines += [f"      because {reason}" for reason in change["because"]]
+    lines += [line for change in step["changes"] for line in change_lines(change)]
     lines += [f"  ? {reason}" for reason in step["unobservable"]]
+    lines += [f"  x {e['where']}: error[{e['code']}]: {e['message']}" for e in step.get("errors", ())]
     return lines
+
+
+def change_lines(change: Mapping[str, Any]) -> list[str]:
+    """Return one change for people: what is done to which resource, how it differs, and why."""
+    lines = [f"  {_SYMBOLS[change['action']]} {change['resource']}"]
+    for delta in change["deltas"] if change["action"] != "create" else []:
+        lines += _delta(delta)
+    return lines + [f"      because {reason}" for reason in change["because"]]
 
 
 def _delta(delta: Mapping[str, Any]) -> list[str]:

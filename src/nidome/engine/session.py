@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from nidome.engine.transport import AgentConnection
-from nidome.errors import NidomeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,12 +33,14 @@ class Session:
     def __enter__(self) -> Self:
         """Connect to every host; if one cannot be reached, none is kept."""
         try:
-            connected = self.each_host(AgentConnection)
-        except NidomeError:
+            self.each_host(self._connect)
+        except BaseException:
             self.close()
             raise
-        self.agents = dict(zip((h.name for h in self.hosts), connected, strict=True))
         return self
+
+    def _connect(self, host: HostSpec) -> None:
+        self.agents[host.name] = AgentConnection(host)
 
     def each_host(self, work: Callable[[HostSpec], T]) -> list[T]:
         """Do something for every host, side by side; raise the first error after all have ended."""
@@ -50,6 +54,11 @@ class Session:
         """Ask all agents for the same; return the results by host."""
         results = self.each_host(lambda h: self.agents[h.name].call(operation, **arguments))
         return dict(zip((h.name for h in self.hosts), results, strict=True))
+
+    def lock(self) -> None:
+        """Take the run lock of every host, for a run that will change something."""
+        who = f"pid {os.getpid()} on {socket.gethostname()}, since {time.strftime('%Y-%m-%d %H:%M:%S')}"
+        self.call("lock", who=who)
 
     def close(self) -> None:
         """End the agents."""

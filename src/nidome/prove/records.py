@@ -1,7 +1,7 @@
 """Run records: every run leaves its command, declaration, plan, events, recap and durations.
 
-A record is a directory ``<state>/runs/<run>`` on the control machine: ``events.jsonl``, one event a line as they
-happened, and ``meta.json`` from the first event on, so that a killed run has a record too.
+A record is a directory ``<state>/runs/<run>`` on the control machine: ``events.jsonl``, one event a line as
+they happened, and ``meta.json`` from the first event on, so that a killed run has a record too.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
     from nidome.events import Event
 
-__all__ = ["Record", "Recorder", "find", "listing", "new_run_id", "runs_directory"]
+__all__ = ["Record", "Recorder", "find", "last_of", "listing", "new_run_id", "runs_directory"]
 
 
 def runs_directory() -> Path:
-    """Return where records are: ``$NIDOME_STATE_DIR/runs``, else under ``$XDG_STATE_HOME`` or ~/.local/state."""
+    """Return where records are: ``$NIDOME_STATE_DIR/runs``, else under XDG_STATE_HOME or ~/.local/state."""
     chosen = os.environ.get("NIDOME_STATE_DIR")
     if chosen:
         return Path(chosen) / "runs"
@@ -40,7 +40,7 @@ def new_run_id() -> str:
 
 
 class Recorder:
-    """A sink that writes a record as the run goes. Events hold no secrets: what hosts send is hidden there."""
+    """A sink that writes a record as the run goes. Events hold no secrets: hosts send none."""
 
     def __init__(self, run: str, directory: Path | None = None) -> None:
         self.path = (directory or runs_directory()) / run
@@ -104,12 +104,15 @@ class Record:
 
     def events(self) -> Iterator[dict[str, Any]]:
         """Give the events in order; a torn last line of a killed run is left out."""
-        with (self.path / "events.jsonl").open(encoding="utf-8") as source:
-            for line in source:
-                try:
-                    yield json.loads(line)
-                except ValueError:
-                    return
+        try:
+            text = (self.path / "events.jsonl").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return
+        for line in text.splitlines():
+            try:
+                yield json.loads(line)
+            except ValueError:
+                return
 
 
 def listing(directory: Path | None = None) -> list[Record]:
@@ -122,9 +125,10 @@ def listing(directory: Path | None = None) -> list[Record]:
 def _meta(path: Path) -> dict[str, Any]:
     try:
         meta: dict[str, Any] = json.loads((path / "meta.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        status = meta["status"]
+    except (OSError, ValueError, TypeError, KeyError):
         return {"run": path.name, "status": "unreadable"}
-    if meta["status"] == "running" and not _alive(meta.get("pid", 0)):
+    if status == "running" and not _alive(meta.get("pid", 0)):
         meta["status"] = "killed"
     return meta
 
@@ -145,3 +149,8 @@ def find(run: str, directory: Path | None = None) -> Record:
             hint="nidome runs list",
         )
     return found[0]
+
+
+def last_of(cluster: str, directory: Path | None = None) -> Record | None:
+    """Return the newest record of a run over a cluster, by the inventory it was declared in."""
+    return next((r for r in listing(directory) if r.meta.get("cluster") == cluster), None)

@@ -127,6 +127,8 @@ def _unit(context: HostContext) -> Unit:
             "firewall-chains:CNI-",
             "new-nft-tables:$nft-tables",
             "path:/run/containerd",
+            "path:/run/nri",
+            "empty-tree:/opt/containerd",
         ),
     ).unit(context.facts)
 

@@ -31,7 +31,7 @@ def kubeconfig(path: str, server: str, ca: str, user: str, credentials: dict[str
 
 
 def embedded_kubeconfig(server: str, ca: str, certificate: str, key: str) -> str:
-    """Return an administrator's kubeconfig that holds its credentials, given as PEM, and refers to no file."""
+    """Return an administrator's kubeconfig that holds its credentials (PEM) and refers to no file."""
 
     def data(pem: str) -> str:
         return json.dumps(base64.b64encode(pem.encode()).decode())

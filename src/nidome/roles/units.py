@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BACKOFF_PATH", "Service", "native_backoff"]
 
+_ONLINE = "network-online.target"
 BACKOFF_PATH = "/usr/local/lib/nidome/backoff"
 _RESTART_STEPS_SINCE = 254  # systemd's RestartSteps= and RestartMaxDelaySec=
 
@@ -41,11 +42,12 @@ class Service:
 
     def unit(self, facts: Mapping[str, Any]) -> Unit:
         """Return the unit for a host."""
-        return Unit(f"{self.name}.service", self._text(facts), inputs=self.inputs, residue=self.residue)
+        residue = (*self.residue, f"unneeded-target:{_ONLINE}")
+        return Unit(f"{self.name}.service", self._text(facts), inputs=self.inputs, residue=residue)
 
     def _text(self, facts: Mapping[str, Any]) -> str:
-        after = " ".join(["network-online.target", *self.after])
-        lines = ["[Unit]", f"Description={self.description}", f"After={after}", "Wants=network-online.target"]
+        after = " ".join([_ONLINE, *self.after])
+        lines = ["[Unit]", f"Description={self.description}", f"After={after}", f"Wants={_ONLINE}"]
         # No limit on starts: a component that cannot start yet is tried again, ever more slowly.
         lines += ["StartLimitIntervalSec=0", "", "[Service]", f"Type={'notify' if self.notify else 'exec'}"]
         lines += [f"ExecStart={_command(self.command)}", "Restart=always", *_backoff(facts)]

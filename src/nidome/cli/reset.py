@@ -1,0 +1,53 @@
+"""``nidome reset``: remove from the hosts all that Nidome made there; the inventory stays."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from nidome.cli import common
+from nidome.cli.views import view
+from nidome.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from nidome.model.spec import ClusterSpec
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    common.add_inventory(parser)
+    common.add_view(parser)
+    parser.add_argument("-y", "--yes", action="store_true", help="don't ask")
+
+
+def _confirm(spec: ClusterSpec) -> bool:
+    names = ", ".join(host.name for host in spec.hosts)
+    if not sys.stdin.isatty():
+        raise UsageError(
+            "confirmation-missing",
+            f"a reset removes the cluster and its data from {names}, and there is no terminal to ask at",
+            where=spec.source,
+            hint="nidome reset --yes",
+        )
+    print(f"This removes the cluster with all its data, and everything else that Nidome made, from: {names}")
+    try:
+        return input("Type yes to go on: ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+def run(args: argparse.Namespace) -> int:
+    """Reset every host; return 0 when all are clean."""
+    from nidome.engine.reset import reset  # noqa: PLC0415 - not needed for --help
+
+    spec, warnings = common.declared(args)
+    if not args.yes and not _confirm(spec):
+        print("nothing was changed")
+        return 1
+    with common.recorded(spec, view(args.view, verbose=args.verbose), sys.argv) as sink:
+        common.warn(warnings, sink)
+        return 0 if reset(spec, sink) else 1

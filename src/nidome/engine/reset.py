@@ -1,0 +1,147 @@
+"""Remove from every host what Nidome made there, by the host's own ledger."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from nidome.engine.apply import Recap
+from nidome.engine.diff import Change
+from nidome.engine.session import Session
+from nidome.errors import NidomeError, ResourceError
+from nidome.events import PlayStarted, RunFinished, TaskFinished, TaskStarted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nidome.engine.transport import AgentConnection
+    from nidome.events import Sink
+    from nidome.model.spec import ClusterSpec, HostSpec
+
+__all__ = ["GONE_WITH_DATA", "STAGES", "Group", "groups", "reset"]
+
+PLAY = "Reset the hosts"
+
+STAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("Remove configuration", ("File",)),
+    ("Remove certificates and keys", ("Certificate", "KeyPair", "Token")),
+    ("Restore kernel parameters", ("Sysctl",)),
+    ("Unload kernel modules", ("KernelModule",)),
+    ("Remove programs", ("Binary",)),
+    ("Remove directories and data", ("Directory",)),
+    # Last: what a component left behind is removed by programs of these.
+    ("Remove packages", ("Package",)),
+)
+"""What is removed after the units, in order: a title and the resource kinds."""
+
+GONE_WITH_DATA = ("Image", "KubeObject")
+"""Kinds that live in a component's data and go with it."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Ledger ids that are removed together, in this order, under a name people read."""
+
+    title: str
+    ids: tuple[str, ...]
+
+
+def groups(ledger: Sequence[Mapping[str, Any]]) -> list[Group]:
+    """Return what is to be removed: units in reverse order of their start, then the rest, newest first.
+
+    Reverse order stops the API server before its store; the other way round it would wait for the store.
+    """
+    newest = [entry for entry in reversed(ledger) if entry["kind"] not in GONE_WITH_DATA]
+    found = [_unit(entry) for entry in newest if entry["kind"] == "Unit"]
+    for title, kinds in STAGES:
+        ids = tuple(entry["id"] for entry in newest if entry["kind"] in kinds)
+        if ids:
+            found.append(Group(f"reset : {title}", ids))
+    return found
+
+
+def _unit(entry: Mapping[str, Any]) -> Group:
+    return Group(f"reset : Stop and remove {entry['key'].rpartition('.')[0]}", (entry["id"],))
+
+
+@dataclass
+class _HostReset:
+    """The reset of one host: goes on after a failure; the ledger is kept then, for the next reset."""
+
+    host: HostSpec
+    agent: AgentConnection
+    sink: Sink
+    recap: Recap = field(default_factory=Recap)
+
+    @property
+    def clean(self) -> bool:
+        return not self.recap.failed and not self.recap.unreachable
+
+    def run(self) -> None:
+        try:
+            for group in groups(self.agent.call("ledger")):
+                self._remove(group)
+            if self.clean:
+                self._task("reset : Remove the ledger", self._purge)
+        except NidomeError as error:
+            # Only a lost connection gets here: nothing more can be asked of this host.
+            self._finish("reset : Connection", "unreachable", time.monotonic(), error=error.to_json())
+
+    def _purge(self) -> tuple[Change, ...]:
+        self.agent.call("purge")
+        return ()
+
+    def _remove(self, group: Group) -> None:
+        def work() -> tuple[Change, ...]:
+            errors = self.agent.call("remove", ids=list(group.ids))
+            for identity, error in zip(group.ids, errors, strict=True):
+                if error:
+                    where = error["where"] or identity
+                    raise ResourceError(error["code"], error["message"], where=where, hint=error["hint"])
+            return tuple(Change(identity, "delete") for identity in group.ids)
+
+        self._task(group.title, work)
+
+    def _task(self, title: str, work: Any) -> None:
+        began = time.monotonic()
+        self.sink(TaskStarted(self.host.name, PLAY, title))
+        try:
+            changes = work()
+        except ResourceError as error:
+            self._finish(title, "failed", began, error=error.to_json())
+            return
+        self._finish(title, "changed" if changes else "ok", began, changes=changes)
+
+    def _finish(
+        self,
+        title: str,
+        status: str,
+        began: float,
+        *,
+        changes: Sequence[Change] = (),
+        error: dict[str, str] | None = None,
+    ) -> None:
+        self.recap.add(status)
+        seconds = time.monotonic() - began
+        told = tuple(change.to_json() for change in changes)
+        self.sink(TaskFinished(self.host.name, PLAY, title, status, seconds, told, error))
+
+
+def reset(spec: ClusterSpec, sink: Sink) -> bool:
+    """Remove all that Nidome made on the hosts of a cluster; return whether every host is clean.
+
+    Takes the run lock of every host. Killed at any point, the next one goes on where it stopped.
+    """
+    began = time.monotonic()
+    with Session(spec.hosts) as session:
+        session.lock()
+        connected = time.monotonic()
+        sink(PlayStarted(PLAY, tuple(host.name for host in spec.hosts)))
+        runs = {host.name: _HostReset(host, session.agents[host.name], sink) for host in spec.hosts}
+        session.each_host(lambda host: runs[host.name].run())
+    ended = time.monotonic()
+    ok = all(run.clean for run in runs.values())
+    recap = {name: run.recap.to_json() for name, run in runs.items()}
+    sink(RunFinished(recap, ended - began, {"connect": connected - began, "remove": ended - connected}, ok))
+    return ok
