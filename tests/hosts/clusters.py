@@ -27,7 +27,7 @@ find /etc /usr/local /opt /root /var/lib/nidome -xdev -type f -print0 2>/dev/nul
 """
 _UNITS = (
     "systemctl show --no-pager -p Id,ActiveState,SubState,MainPID,ExecMainStartTimestampMonotonic,NRestarts "
-    "-- $(cd /etc/systemd/system && ls *.service)"
+    "-- $(cd /etc/systemd/system && ls | grep '[.]service$' | grep -v @)"
 )
 _KERNEL = (
     "nft --stateless list ruleset; ip -brief link | sed 's/@.*//' | awk '{print $1}' | sort; "
@@ -62,7 +62,9 @@ class Snapshot:
         found = []
         for name in ("files", "units", "kernel", "processes", "objects"):
             before, after = set(getattr(self, name)), set(getattr(now, name))
-            found += [f"- {line}" for line in sorted(before - after)] + [f"+ {line}" for line in sorted(after - before)]
+            found += [f"- {line}" for line in sorted(before - after)] + [
+                f"+ {line}" for line in sorted(after - before)
+            ]
         return found
 
 
@@ -85,20 +87,28 @@ class Cluster:
     def environment(self) -> dict[str, str]:
         """The environment that keeps everything in the test's directories."""
         own = {"NIDOME_MACHINES_DIR": "machines", "NIDOME_STATE_DIR": "state"}
-        return {**os.environ, **{k: str(self.home / v) for k, v in own.items()}, "NIDOME_CACHE_DIR": str(self.cache)}
+        return {
+            **os.environ,
+            **{k: str(self.home / v) for k, v in own.items()},
+            "NIDOME_CACHE_DIR": str(self.cache),
+        }
 
     def command(self, *arguments: str) -> list[str]:
         """Return the command line of a nidome command."""
         return [str(Path(sys.executable).with_name("nidome")), *arguments]
 
-    def nidome(self, *arguments: str, status: int | None = 0, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    def nidome(
+        self, *arguments: str, status: int | None = 0, stdin: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Run a nidome command; unless ``status`` is None it must end with it."""
         self.home.mkdir(parents=True, exist_ok=True)
         done = subprocess.run(
             self.command(*arguments), env=self.environment, cwd=self.home, capture_output=True, text=True,
             check=False, input=stdin, timeout=600,
         )  # fmt: skip
-        assert status is None or done.returncode == status, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert status is None or done.returncode == status, (
+            f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        )
         return done
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
@@ -123,7 +133,9 @@ class Cluster:
 
     def plan(self, *arguments: str) -> dict[str, Any]:
         """Plan, and return the plan's document."""
-        found: dict[str, Any] = json.loads(self.nidome("plan", "--json", *self._extra(), *arguments, status=None).stdout)
+        found: dict[str, Any] = json.loads(
+            self.nidome("plan", "--json", *self._extra(), *arguments, status=None).stdout
+        )
         return found
 
     def host(self, script: str, *, check: bool = True) -> str:
@@ -144,9 +156,13 @@ class Cluster:
         """Look at everything; without ``identities`` only at what two installs have in common."""
         files = self.host(_FILES).splitlines()
         units = self.host(_UNITS).split("\n\n")
-        processes = self.host("ps -eo pid,lstart,args --no-headers | grep -v ' ps -eo\\|grep -v\\|sshd\\|sh -c\\|bash -c\\|\\[.*\\]$'").splitlines()
+        processes = self.host(
+            "ps -eo pid,lstart,args --no-headers | grep -v ' ps -eo\\|grep -v\\|sshd\\|sh -c\\|bash -c\\|\\[.*\\]$'"
+        ).splitlines()
         items = [_identity(o) if identities else _name(o) for o in self.objects()]
-        return Snapshot(tuple(files), tuple(units), tuple(self.host(_KERNEL).splitlines()), tuple(processes), tuple(items))
+        return Snapshot(
+            tuple(files), tuple(units), tuple(self.host(_KERNEL).splitlines()), tuple(processes), tuple(items)
+        )
 
     def remove(self) -> None:
         """Remove the host."""

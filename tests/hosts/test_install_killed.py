@@ -28,14 +28,15 @@ _UNIQUE = re.compile(r"^[0-9a-f]{64}  (/etc/kubernetes/ssl/|/var/lib/nidome/(led
 
 
 @pytest.fixture(scope="module")
-def undisturbed(cluster_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+def undisturbed(cluster_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """What a host looks like after an install that nothing disturbed."""
     made = Cluster(tmp_path_factory.mktemp("undisturbed"), cluster_cache)
-    made.up()
-    made.apply()
-    found = _state(made)
-    made.remove()
-    yield found
+    try:
+        made.up()
+        made.apply()
+        return _state(made)
+    finally:
+        made.remove()
 
 
 @pytest.fixture
@@ -43,17 +44,23 @@ def cluster(cluster_cache: Path, tmp_path: Path) -> Iterator[Cluster]:
     """A host without a cluster, and the inventory for one."""
     made = Cluster(tmp_path, cluster_cache)
     # A check that cannot pass: the host and the inventory are made, and nothing is installed.
-    made.nidome("up", "-e", "kube_apiserver_port=22", status=1)
-    yield made
-    made.remove()
+    try:
+        made.nidome("up", "-e", "kube_apiserver_port=22", status=1)
+        yield made
+    finally:
+        made.remove()
 
 
 def _state(cluster: Cluster) -> list[str]:
     seen = cluster.snapshot(identities=False)
     files = [line for line in seen.files if not _UNIQUE.match(line)]
-    units = [re.sub(r"(MainPID|ExecMainStartTimestampMonotonic|NRestarts)=\d+", "", block) for block in seen.units]
+    units = [
+        re.sub(r"(MainPID|ExecMainStartTimestampMonotonic|NRestarts)=\d+", "", block) for block in seen.units
+    ]
     # Pods, their replica sets and requests for certificates have names made up at random.
-    objects = [o for o in seen.objects if o.split()[0] not in ("Pod", "EndpointSlice", "CertificateSigningRequest")]
+    objects = [
+        o for o in seen.objects if o.split()[0] not in ("Pod", "EndpointSlice", "CertificateSigningRequest")
+    ]
     return sorted([*files, *units, *seen.kernel[-3:], *objects])
 
 
@@ -62,7 +69,9 @@ def _finish(cluster: Cluster, undisturbed: list[str]) -> None:
     assert events[-1]["ok"]
     assert cluster.apply()[-1]["recap"]["node1"]["changed"] == 0
     now = _state(cluster)
-    assert [f"- {line}" for line in undisturbed if line not in now] + [f"+ {line}" for line in now if line not in undisturbed] == []
+    assert [f"- {line}" for line in undisturbed if line not in now] + [
+        f"+ {line}" for line in now if line not in undisturbed
+    ] == []
 
 
 @pytest.mark.parametrize("seed", _SEEDS)

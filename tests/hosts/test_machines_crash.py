@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -155,3 +156,15 @@ def test_rootfs_build_killed(nidome: Nidome, traces: Callable[[], Traces], tmp_p
     assert built.name.startswith("debian-12-")
     left = [thing for thing in before.added(traces()) if str(cache) not in thing]
     assert left == []
+
+
+def test_state_directory_deleted(nidome: Nidome, traces: Callable[[], Traces]) -> None:
+    """Hosts whose state directory was deleted under them end when the next host is made or removed."""
+    before = traces()
+    nidome.run("create", "k1")
+    nidome.machines.rename(nidome.machines.with_name("away"))
+    elsewhere = {**nidome.environment(), "NIDOME_MACHINES_DIR": str(nidome.machines.with_name("other"))}
+    subprocess.run(nidome.command("create", "n1"), env=elsewhere, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(nidome.command("rm", "n1"), env=elsewhere, check=True)
+    shutil.rmtree(nidome.machines.with_name("away"))
+    assert before.added(traces()) == []

@@ -33,9 +33,11 @@ def cluster(request: pytest.FixtureRequest, cluster_cache: Path, tmp_path: Path)
     """A cluster of each variant."""
     system, variables = _VARIANTS[request.param]
     made = Cluster(tmp_path, cluster_cache, os=system, variables=variables)
-    made.up()
-    yield made
-    made.remove()
+    try:
+        made.up()
+        yield made
+    finally:
+        made.remove()
 
 
 def test_variant(cluster: Cluster) -> None:
@@ -48,11 +50,17 @@ def test_variant(cluster: Cluster) -> None:
             "kube_proxy_mode": lambda: "KUBE-SERVICES" in cluster.host("iptables-save"),
             "kube_service_addresses": lambda: "--service-cluster-ip-range=10.96.0.0/16" in arguments,
             "kube_pods_subnet": lambda: "--cluster-cidr=10.97.0.0/16" in arguments,
-            "cluster_name": lambda: "--service-account-issuer=https://kubernetes.default.svc.lab.internal" in arguments,
+            "cluster_name": lambda: (
+                "--service-account-issuer=https://kubernetes.default.svc.lab.internal" in arguments
+            ),
             "bin_dir": lambda: "/opt/bin/kubelet --config" in arguments,
             "containerd_storage_dir": lambda: "io.containerd" in cluster.host("ls /srv/containerd"),
-            "kubelet_max_pods": lambda: cluster.kubectl("get", "node", "node1", "-o", "jsonpath={.status.capacity.pods}") == "20",
-            "supplementary_addresses_in_ssl_keys": lambda: "api.lab.internal" in names and "192.0.2.77" in names,
+            "kubelet_max_pods": lambda: (
+                cluster.kubectl("get", "node", "node1", "-o", "jsonpath={.status.capacity.pods}") == "20"
+            ),
+            "supplementary_addresses_in_ssl_keys": lambda: (
+                "api.lab.internal" in names and "192.0.2.77" in names
+            ),
         }
         assert expected[name](), (name, value)
     assert cluster.apply()[-1]["recap"]["node1"]["changed"] == 0

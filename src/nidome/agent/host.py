@@ -6,21 +6,25 @@ import contextlib
 import json
 import os
 import threading
+import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from nidome.agent.ledger import Ledger
-from nidome.agent.system import run, sha256_file, write_whole
+from nidome.agent.system import read_text, run, sha256_file, write_whole
 
 if TYPE_CHECKING:
     from nidome.agent.kube import Api
 
-__all__ = ["BLOB_STORES", "STATE", "Host"]
+__all__ = ["LENT_BLOBS", "STATE", "Host"]
 
 STATE = "/var/lib/nidome"
 """Everything Nidome itself keeps on a host; root only, and gone after a reset."""
 
-BLOB_STORES = (STATE + "/blobs", "/run/host/nidome/blobs")
-"""Where artifacts are looked for by sha256: what was sent, and what a disposable host is lent."""
+LENT_BLOBS = "/run/host/nidome/blobs"
+"""Artifacts by sha256 that a disposable host is lent; else there is only what was sent."""
+
+_TICK_NS = 10_000_000
+"""The kernel may stamp two writes within a clock tick alike: what was learned so early is not kept."""
 
 _UNIT_PROPERTIES = (
     "Id,Job,LoadState,ActiveState,SubState,UnitFileState,NeedDaemonReload,NRestarts,Result,ExecMainPID,"
@@ -63,8 +67,10 @@ class Host:
         known = self._knowledge().get(f"{what}:{path}")
         if known is not None and known[0] == mark:
             return known[1]
+        began = time.time_ns()
         value = learn(path)
-        self._keep(f"{what}:{path}", mark, value)
+        if began - max(m[-1] for m in mark) > _TICK_NS:
+            self._keep(f"{what}:{path}", mark, value)
         return value
 
     def knows(self, what: str, path: str) -> bool:
@@ -78,13 +84,12 @@ class Host:
 
     def remember_sha256(self, path: str, digest: str) -> None:
         """Keep a hash that was computed while the file was written."""
-        mark = _mark(path)
+        mark, knowledge = _mark(path), self._knowledge()
         # A new hard link changes the inode's ctime, and with it the mark of every other name of it.
-        names = [
-            n
-            for n, (marks, value) in self._knowledge().items()
-            if marks[0][:2] == mark[:2] and value == digest
-        ]
+        with self._lock:
+            names = [
+                n for n, (marks, value) in knowledge.items() if marks[0][:2] == mark[:2] and value == digest
+            ]
         for name in [*names, f"sha256:{path}"]:
             self._keep(name, [mark], digest)
 
@@ -99,8 +104,13 @@ class Host:
             if self._known is None:
                 self._known = {}
                 if not self.forgetful:
-                    with contextlib.suppress(OSError, ValueError), open(self._cache_path, "rb") as source:
-                        self._known = json.load(source)
+                    with (
+                        contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError),
+                        open(self._cache_path, "rb") as source,
+                    ):
+                        stored = json.load(source)
+                        # Another version may have learned the same thing in another form.
+                        self._known = dict(stored["known"]) if stored.get("code") == _code() else {}
             return self._known
 
     @property
@@ -132,7 +142,7 @@ class Host:
 
     def blob(self, digest: str) -> Optional[str]:
         """Return the path of an artifact that this host has, or None."""
-        for store in BLOB_STORES:
+        for store in (os.path.join(self.state, "blobs"), LENT_BLOBS):
             path = os.path.join(store, digest)
             if os.path.exists(path):
                 return path
@@ -154,8 +164,15 @@ class Host:
         """Write back what was learned."""
         self.ledger.close()
         if self._learned and os.path.isdir(self.state):
-            write_whole(self._cache_path, json.dumps(self._known).encode(), 0o600)
+            stored = {"code": _code(), "known": self._known}
+            write_whole(self._cache_path, json.dumps(stored).encode(), 0o600)
             self._learned = False
+
+
+def _code() -> str:
+    """Return the digest of the agent's code; the transport puts it beside the package."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    return (read_text(os.path.join(root, "digest")) or "source").strip()
 
 
 def _mark(path: str) -> List[int]:

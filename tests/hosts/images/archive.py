@@ -24,7 +24,9 @@ def build_probe(directory: Path, reference: str) -> Path:
     binary = directory / "probe"
     environment = {**os.environ, "CGO_ENABLED": "0"}
     source = Path(__file__).parent / "probe"
-    subprocess.run(["go", "build", "-trimpath", "-o", str(binary), "."], cwd=source, env=environment, check=True)
+    subprocess.run(
+        ["go", "build", "-trimpath", "-o", str(binary), "."], cwd=source, env=environment, check=True
+    )
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as tar:
         _add(tar, "probe", binary.read_bytes(), 0o755)
