@@ -84,11 +84,11 @@ def test_rm_killed(nidome: Nidome, traces: Callable[[], Traces], seed: int) -> N
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("seed", range(30, 33))
+@pytest.mark.parametrize("seed", range(30, 36))
 def test_create_interrupted(nidome: Nidome, traces: Callable[[], Traces], seed: int, number: int) -> None:
     """Ctrl-C and an ordinary end clean up at once what ``create`` has made so far."""
     before = traces()
-    after = 0.15 + _moment(seed, 0.7)
+    after = 0.2 + _moment(seed, 1.0)
     assert _killed(nidome, "create", "k1", "k2", after=after, number=number) == 130
     assert before.added(traces()) == []
 

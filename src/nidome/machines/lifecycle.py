@@ -88,8 +88,8 @@ def create_many(
                 reserved.extend(_reserve(root, name, order, locks) for name in wanted)
                 return _make_all(root, reserved)
             except BaseException:
-                for host in reserved:
-                    removal.remove_held(root, host.directory)
+                locks.close()
+                removal.abandon(root, wanted, ours={host.known.name for host in reserved})
                 raise
 
 
@@ -133,14 +133,10 @@ def _reserve(root: Path, name: str, order: _Order, locks: ExitStack) -> _Reserve
         if known is not None and known.complete:
             raise _exists(name)
         removal.sweep(directory)
-        try:
-            net = network.bring_up(root)
-            new = _new_record(root, name, order, net)
-            record.write(directory, new)
-            guest.ensure_key(root)
-        except BaseException:
-            removal.remove_locked(root, directory)
-            raise
+        net = network.bring_up(root)
+        new = _new_record(root, name, order, net)
+        record.write(directory, new)
+        guest.ensure_key(root)
     return _Reserved(directory, new, net)
 
 

@@ -9,7 +9,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nidome.machines import shared
+from nidome.machines import shared, supervisor
 from nidome.machines.addresses import choose_range, gateway, networks_in_use, parse_range
 from nidome.machines.commands import query_json, run
 from nidome.machines.places import write_json
@@ -153,6 +153,7 @@ def tear_down(root: Path) -> None:
 def _forget_dead_users(record: shared.Shared) -> None:
     """Remove what belongs to state directories that somebody deleted by hand."""
     for root in [root for root in record.users if not Path(root).is_dir()]:
+        supervisor.end_orphans(Path(root))
         _drop_user(record, root)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from nidome.errors import MachineError
@@ -13,10 +13,10 @@ from nidome.machines.places import locked, machines_root, readable_errors, remov
 from nidome.machines.requirements import require_root
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
-__all__ = ["host_lock", "names", "remove", "remove_held", "remove_locked", "sweep"]
+__all__ = ["abandon", "host_lock", "names", "remove", "sweep"]
 
 
 @contextmanager
@@ -59,21 +59,37 @@ def remove(name: str) -> None:
     with readable_errors(directory):
         try:
             with host_lock(directory):
-                remove_held(root, directory)
+                _remove_held(root, directory)
         except FileNotFoundError:
             if directory.exists() or not _tidy(root):
                 raise no_such_machine(name, [known.name for known in record.all_in(root)]) from None
 
 
-def remove_held(root: Path, directory: Path) -> None:
+def abandon(root: Path, names: Collection[str], ours: Collection[str]) -> None:
+    """Remove what a failed or interrupted ``create`` has made of ``names``; it holds no lock any more.
+
+    Those of ``ours`` go in any case, the others only if they are not whole: an interrupt may come before
+    their maker knows that it has begun. What another run works on by now is left to it.
+    """
+    for directory in (root / name for name in names):
+        known = record.read_if_possible(directory)
+        if directory.is_dir() and (directory.name in ours or known is None or not known.complete):
+            with suppress(FileNotFoundError), locked(directory, wait=False) as held:
+                if held:
+                    _remove_held(root, directory)
+    with suppress(FileNotFoundError):  # another run removed it just now
+        _tidy(root)
+
+
+def _remove_held(root: Path, directory: Path) -> None:
     """Remove a host whose lock the caller holds."""
     _mark(directory)
     sweep(directory)
     with locked(root):
-        remove_locked(root, directory)
+        _remove_locked(root, directory)
 
 
-def remove_locked(root: Path, directory: Path) -> None:
+def _remove_locked(root: Path, directory: Path) -> None:
     """Remove a host, and with the last one what they shared. The caller holds both locks.
 
     The record goes last: whoever finds it finds the rest.

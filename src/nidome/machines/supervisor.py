@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Boot",
     "Group",
+    "end_orphans",
     "environment",
     "group_of",
     "leftovers",
@@ -230,6 +231,30 @@ def _is_init(pid: int) -> bool:
 def _status_fields(status: str) -> Mapping[str, str]:
     pairs = (line.partition(":") for line in status.splitlines())
     return {name: value.strip() for name, _, value in pairs}
+
+
+def end_orphans(root: Path) -> None:
+    """End the hosts of a state directory that was deleted under them, with their cgroups."""
+    groups = [
+        found
+        for hierarchy in cgroups.hierarchies()
+        for pattern in ("nidome-*", "system.slice/nidome-*")
+        for found in hierarchy.mount.glob(pattern)
+    ]
+    names = {group.name for group in groups if any(_keeps(pid, root) for pid in cgroups.processes([group]))}
+    orphans = [group for group in groups if group.name in names]
+    if orphans:
+        cgroups.kill_all(orphans)
+        cgroups.remove(orphans)
+
+
+def _keeps(pid: int, root: Path) -> bool:
+    """Whether the process is the keeper of a host of ``root``."""
+    try:
+        environ = Path(f"/proc/{pid}/environ").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return any(entry.startswith(b"NIDOME_ROOT=" + bytes(root) + b"/") for entry in environ.split(b"\0"))
 
 
 def pull_the_plug(directory: Path, label: str) -> None:
