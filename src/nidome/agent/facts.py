@@ -84,7 +84,7 @@ def _routes() -> List[str]:
         name, destination, _, _, _, _, _, mask = row.split()[:8]
         if mask != "00000000":
             address = socket.inet_ntoa(bytes.fromhex(destination)[::-1])
-            routes.append(f"{address}/{bin(int(mask, 16)).count('1')} {name}")
+            routes.append(f"{address}/{bin(int(mask, 16)).count('1')} {name}")  # noqa: FURB161 - int.bit_count is Python 3.10
     return routes
 
 

@@ -14,6 +14,7 @@ from nidome.errors import ResourceError
 
 __all__ = ["Api", "object_path"]
 
+_UNAUTHORIZED = 401
 _NOT_FOUND = 404
 _CONFLICT = 409
 _FAILURE = 300
@@ -108,6 +109,9 @@ class Api:
                 raise ResourceError(
                     "api-unreachable", f"the API server does not answer: {error}", where=self.server
                 ) from None
+            if status == _UNAUTHORIZED:
+                # The certificate may have been made anew since: the next request reads it again.
+                self.close()
         try:
             return status, json.loads(answer)
         except ValueError:

@@ -6,6 +6,7 @@ entry for something that does not exist, which removal passes over. A torn last 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
@@ -29,19 +30,24 @@ class Ledger:
         self.path = path
         self.entries: Dict[str, Dict[str, Any]] = {}
         self._lines = 0
+        self._torn = False
+        self._unsynced = False
         self._lock = threading.Lock()
         self._read()
 
     def _read(self) -> None:
         try:
-            with open(self.path, encoding="utf-8") as source:
-                lines = source.read().split("\n")
+            with open(self.path, encoding="utf-8", errors="replace") as source:
+                text = source.read()
         except FileNotFoundError:
             return
-        for line in lines:
+        self._torn = bool(text) and not text.endswith("\n")
+        for line in text.split("\n"):
             try:
                 entry = json.loads(line)
             except ValueError:
+                continue
+            if not isinstance(entry, dict) or "id" not in entry:
                 continue
             self._lines += 1
             if entry.get("dropped"):
@@ -54,12 +60,17 @@ class Ledger:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         handle = os.open(self.path, flags, 0o600)
         try:
-            # A torn line of a killed run must not swallow this one.
-            lead = "\n" if self._lines == 0 and os.fstat(handle).st_size else ""
-            os.write(handle, (lead + json.dumps(entry, sort_keys=True) + "\n").encode())
+            # A torn line of an earlier run must not swallow this one.
+            lead = "\n" if self._torn else ""
+            line = (lead + json.dumps(entry, sort_keys=True) + "\n").encode()
+            self._torn = True
+            if os.write(handle, line) != len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
+            self._torn = False
         finally:
             os.close(handle)
         self._lines += 1
+        self._unsynced = True
 
     def add(self, kind: str, key: str, *, prior: Any = None, data: Optional[Dict[str, Any]] = None) -> None:
         """Say that a thing is about to be made; what an earlier run said of its past stays."""
@@ -78,8 +89,9 @@ class Ledger:
     def drop(self, identity: str) -> None:
         """Say that a thing is gone."""
         with self._lock:
-            if self.entries.pop(identity, None) is not None:
+            if identity in self.entries:
                 self._append({"id": identity, "dropped": True})
+                del self.entries[identity]
 
     def has(self, identity: str) -> bool:
         """Tell whether Nidome made this."""
@@ -90,7 +102,13 @@ class Ledger:
         return list(self.entries.values())
 
     def close(self) -> None:
-        """Rewrite the file without its history once that has grown long."""
+        """Have what was added survive a power cut; rewrite the file without its history once that is long."""
+        if self._unsynced and os.path.exists(self.path):
+            handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            os.fsync(handle)
+            os.close(handle)
+        self._unsynced = False
         if self._lines > _COMPACT_AFTER + 2 * len(self.entries):
             text = "".join(json.dumps(e, sort_keys=True) + "\n" for e in self.entries.values())
             write_whole(self.path, text.encode(), 0o600, durable=True)
+            self._lines, self._torn = len(self.entries), False

@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import time
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Callable, Dict, List, Sequence, Set
 
 from nidome.agent.system import read_text, run
 
@@ -24,7 +24,7 @@ _KILL_SECONDS = 5.0
 
 def _pids_below(cgroup: str) -> List[int]:
     """Return the processes of every cgroup of this name, in all hierarchies, with those below it."""
-    pids = set()
+    pids: Set[int] = set()
     for root in [*glob.glob("/sys/fs/cgroup/*/" + cgroup), *glob.glob("/sys/fs/cgroup/" + cgroup)]:
         for directory, _, _ in os.walk(root):
             text = read_text(os.path.join(directory, "cgroup.procs")) or ""
@@ -93,6 +93,22 @@ def _path(path: str) -> None:
                 os.unlink(found)
 
 
+def _empty_tree(path: str) -> None:
+    """Remove a directory of directories that hold nothing: somebody else's files in it stay."""
+    for directory, _, _ in os.walk(path, topdown=False):
+        with contextlib.suppress(OSError):
+            os.rmdir(directory)
+
+
+def _unneeded_target(target: str) -> None:
+    """Stop a target that was started for our units, once no unit is left that asks for it."""
+    shown = run(
+        ["systemctl", "show", "--no-pager", "-p", "WantedBy,RequiredBy", "--value", "--", target], check=False
+    )
+    if not shown.strip():
+        run(["systemctl", "stop", "--", target], check=False)
+
+
 def nft_tables() -> List[str]:
     """Return the nftables tables of this host as ``FAMILY NAME``; empty where nft is not installed."""
     try:
@@ -142,6 +158,7 @@ def _new_nft_tables(before: str) -> None:
 
 KINDS: Dict[str, Callable[[str], None]] = {
     "cgroup": _cgroup,
+    "empty-tree": _empty_tree,
     "firewall-chains": _firewall_chains,
     "kill-cgroup": _kill,
     "link": _link,
@@ -150,6 +167,7 @@ KINDS: Dict[str, Callable[[str], None]] = {
     "new-nft-tables": _new_nft_tables,
     "nft-table": _nft_table,
     "path": _path,
+    "unneeded-target": _unneeded_target,
 }
 
 

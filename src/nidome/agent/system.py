@@ -8,14 +8,19 @@ import grp
 import hashlib
 import os
 import pwd
+import re
+import shutil
 import stat
 import subprocess
-from typing import IO, Iterator, List, Optional, Sequence
+import tempfile
+from typing import IO, Iterator, List, Optional, Sequence, Tuple
 
 from nidome.errors import ResourceError
 
 __all__ = [
+    "DIRECTORY",
     "TEMPORARY",
+    "identity",
     "mode_of",
     "owner_of",
     "read_text",
@@ -23,11 +28,18 @@ __all__ = [
     "run",
     "sha256_file",
     "sweep",
+    "sweep_work",
+    "work_directory",
     "write_whole",
 ]
 
 TEMPORARY = ".nidome-tmp"
 """Suffix of files under construction; a name so marked belongs to nobody once no agent runs."""
+
+RUN = "/run"
+WORK = "nidome-work-"
+DIRECTORY = "/etc/systemd/system"
+"""Where unit files of this host's own are."""
 
 _CHUNK = 1 << 20
 
@@ -70,7 +82,7 @@ def replaced(path: str, mode: int, owner: str = "root", group: str = "root") -> 
     try:
         with os.fdopen(handle, "wb") as out:
             os.fchmod(out.fileno(), mode)
-            uid, gid = pwd.getpwnam(owner).pw_uid, grp.getgrnam(group).gr_gid
+            uid, gid = identity(owner, group)
             if (uid, gid) != (os.geteuid(), os.getegid()):
                 os.fchown(out.fileno(), uid, gid)
             yield out
@@ -79,6 +91,18 @@ def replaced(path: str, mode: int, owner: str = "root", group: str = "root") -> 
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
+
+
+def identity(owner: str, group: str) -> Tuple[int, int]:
+    """Return the numbers of a user and a group of this host; raise ResourceError where there is none."""
+    try:
+        return pwd.getpwnam(owner).pw_uid, grp.getgrnam(group).gr_gid
+    except KeyError:
+        raise ResourceError(
+            "owner-unknown",
+            f"the host has no user {owner} or no group {group}",
+            hint="create them on the host, or declare another owner",
+        ) from None
 
 
 def write_whole(path: str, content: bytes, mode: int, *, durable: bool = False) -> None:
@@ -97,6 +121,24 @@ def sweep(directories: Sequence[str]) -> None:
             for name in os.listdir(directory):
                 if name.endswith(TEMPORARY):
                     os.unlink(os.path.join(directory, name))
+
+
+@contextlib.contextmanager
+def work_directory() -> Iterator[str]:
+    """Give a directory in memory that only root reads, for keys under construction."""
+    path = tempfile.mkdtemp(prefix=f"{WORK}{os.getpid()}-", dir=RUN)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def sweep_work() -> None:
+    """Remove what killed agents left in memory: keys under construction, and their own code."""
+    for name in os.listdir(RUN):
+        found = re.match(r"nidome-(?:work|agent)-(\d+)-", name)
+        if found and not os.path.exists(f"/proc/{found.group(1)}"):
+            shutil.rmtree(os.path.join(RUN, name), ignore_errors=True)
 
 
 def sha256_file(path: str) -> str:

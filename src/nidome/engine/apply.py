@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from nidome.agent.resources.base import encode
@@ -76,12 +76,13 @@ class HostRun:
             self._finish(step, "ok", began)
             return
         self.sink(TaskStarted(host, step.play, step.title, handler=step.handler is not None))
+        changes: list[Change] = []
         try:
-            changes = self._do(step)
+            self._do(step, changes)
         except NidomeError as error:
             self.failed = True
             status = "unreachable" if error.family == "transport" else "failed"
-            self._finish(step, status, began, error=error.to_json())
+            self._finish(step, status, began, changes=changes, error=error.to_json())
             return
         waited = any(d.waiting for d in step.differences)
         self._finish(step, "changed" if changes else "ok", began, changes=changes, waited=waited)
@@ -111,24 +112,24 @@ class HostRun:
             )
         )
 
-    def _do(self, step: Step) -> list[Change]:
-        """Bring about what the step lacks; return what was really changed."""
+    def _do(self, step: Step, changes: list[Change]) -> None:
+        """Bring about what the step lacks; add to ``changes`` what was really changed, as it happens."""
         if step.removes:
-            return self._remove(step)
+            self._remove(step, changes)
+            return
         pending = [(r, d) for r, d in zip(step.resources, step.differences, strict=True) if not d.settled]
         pending = self._look_again(pending)
         for _, difference in pending:
             if difference.error:
                 raise _error(difference.error)
         for rank in sorted({_rank(r) for r, _ in pending}):
-            self._bring_about([r for r, _ in pending if _rank(r) == rank])
+            self._bring_about([(r, d) for r, d in pending if _rank(r) == rank], changes)
         if step.handler is not None and step.handler.ready is not None and pending:
-            self._bring_about([step.handler.ready])
-        return [d.change for _, d in pending if d.change]
+            self._bring_about([(step.handler.ready, Difference())], changes)
 
     def _look_again(self, pending: list[tuple[Resource, Difference]]) -> list[tuple[Resource, Difference]]:
-        """Observe anew what could not be seen before, and restarts, which an earlier step may have settled."""
-        stale = [r for r, d in pending if d.unknown or r.kind == "Restart"]
+        """Observe anew what could not be seen, and what an earlier step may have settled."""
+        stale = [r for r, d in pending if d.unknown or d.error or r.kind == "Restart"]
         if not stale:
             return pending
         states = self.agent.call("observe", resources=[encode(r) for r in stale])
@@ -143,25 +144,33 @@ class HostRun:
             now = anew.get(resource.id, difference)
             if now.change and difference.change:
                 now = difference
+            elif now.change:
+                reason = difference.unknown or (difference.error or {}).get("message", "")
+                now = Difference(replace(now.change, because=(reason,)))
             merged.append((resource, now))
         return [(r, d) for r, d in merged if not d.settled]
 
-    def _bring_about(self, resources: Sequence[Resource]) -> None:
-        results = self.agent.call("apply", resources=[encode(r) for r in resources])
-        for resource, result in zip(resources, results, strict=True):
+    def _bring_about(self, pending: Sequence[tuple[Resource, Difference]], changes: list[Change]) -> None:
+        """Apply resources that are independent of each other; raise the first error after all were tried."""
+        results = self.agent.call("apply", resources=[encode(r) for r, _ in pending])
+        errors = []
+        for (resource, difference), result in zip(pending, results, strict=True):
+            left = Difference() if "error" in result else compare(resource, result["observed"])
             if "error" in result:
-                raise _error(result["error"])
-            left = compare(resource, result["observed"])
-            if not left.settled:
-                raise _not_held(resource, left)
+                errors.append(_error({**result["error"], "where": result["error"]["where"] or resource.id}))
+            elif not left.settled:
+                errors.append(_not_held(resource, left))
+            elif difference.change:
+                changes.append(difference.change)
+        if errors:
+            raise errors[0]
 
-    def _remove(self, step: Step) -> list[Change]:
-        for identity, error in zip(
-            step.removes, self.agent.call("remove", ids=list(step.removes)), strict=True
-        ):
+    def _remove(self, step: Step, changes: list[Change]) -> None:
+        results = self.agent.call("remove", ids=list(step.removes))
+        changes += [c for c, error in zip(step.changes, results, strict=True) if not error]
+        for identity, error in zip(step.removes, results, strict=True):
             if error:
                 raise _error({**error, "where": error["where"] or identity})
-        return list(step.changes)
 
 
 def _rank(resource: Resource) -> int:

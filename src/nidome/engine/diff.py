@@ -89,8 +89,12 @@ def compare(resource: Resource, observed: Observed) -> Difference:
 def _new_text(resource: Resource) -> tuple[Delta, ...]:
     if getattr(resource, "secret", False):
         return (Delta("content", None, "***"),)
-    text = getattr(resource, "content", None) or getattr(resource, "text", None)
-    return (Delta(_TEXTS[resource.kind], None, text),)
+    return (Delta(_TEXTS[resource.kind], None, _text(resource)),)
+
+
+def _text(resource: Resource) -> str:
+    text: str = getattr(resource, _TEXTS[resource.kind])
+    return text
 
 
 def _deltas(resource: Resource, observed: dict[str, Any], different: dict[str, Any]) -> list[Delta]:
@@ -109,6 +113,9 @@ def _deltas(resource: Resource, observed: dict[str, Any], different: dict[str, A
 
 
 def _text_delta(resource: Resource, observed: dict[str, Any]) -> Delta:
-    if getattr(resource, "secret", False) or "$text" not in observed:
-        return Delta("content", "***" if getattr(resource, "secret", False) else observed["sha256"], "***")
-    return Delta(_TEXTS[resource.kind], observed["$text"], _new_text(resource)[0].after)
+    name = _TEXTS[resource.kind]
+    if getattr(resource, "secret", False):
+        return Delta(name, "***", "***")
+    if "$text" not in observed:
+        return Delta(name, f"sha256 {observed['sha256']}", f"sha256 {resource.desired()['sha256']}")
+    return Delta(name, observed["$text"], _text(resource))

@@ -5,16 +5,19 @@ The plan is the run: applying executes these steps and nothing else. Pure; hosts
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from nidome.agent.system import DIRECTORY
 from nidome.engine.diff import Change, Delta, Difference, compare
-from nidome.model.spec import ClusterSpec, HostSpec, because
+from nidome.model.spec import because
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from nidome.agent.resources.base import Observed, Resource
     from nidome.engine.selection import Selection
+    from nidome.model.spec import ClusterSpec, HostSpec
     from nidome.roles.base import Handler, HostContext, Play, Task
     from nidome.roles.playbook import HostPlay
 
@@ -22,8 +25,6 @@ __all__ = ["FORMAT_VERSION", "HostPlan", "Plan", "Step", "changed_inputs", "due"
 
 FORMAT_VERSION = "1.0"
 REMOVAL = "nidome : Remove what is no longer declared"
-
-_CONTENT = {"content", "text", "sha256"}
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,11 @@ class Step:
         )
 
     @property
+    def errors(self) -> tuple[dict[str, str], ...]:
+        """What was found to be wrong in a way that applying cannot mend."""
+        return tuple(d.error for d in self.differences if d.error)
+
+    @property
     def settled(self) -> bool:
         """Whether there is nothing to do or to wait for."""
         return not self.removes and all(d.settled for d in self.differences)
@@ -65,6 +71,7 @@ class Step:
             "handler": self.handler is not None,
             "changes": [c.to_json() for c in self.changes],
             "unobservable": list(self.unknown),
+            "errors": list(self.errors),
         }
 
 
@@ -105,18 +112,24 @@ class Plan:
         return tuple(f"{host}: {reason}" for host, step in self.steps for reason in step.unknown)
 
     @property
+    def errors(self) -> tuple[tuple[str, dict[str, str]], ...]:
+        """What applying will fail at, with the host."""
+        return tuple((host, error) for host, step in self.steps for error in step.errors)
+
+    @property
     def empty(self) -> bool:
-        """Whether nothing will be changed and nothing is unknown."""
-        return not any(step.changes or step.unknown for _, step in self.steps)
+        """Whether nothing will be changed, nothing is unknown and nothing is wrong."""
+        return not any(step.changes or step.unknown or step.errors for _, step in self.steps)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as its JSON document: per host the steps that change something or cannot say."""
+        """Return the plan as its JSON document: per host the steps that change, fail or cannot say."""
         return {
             "format_version": FORMAT_VERSION,
             "cluster": self.cluster,
             "declaration": self.declaration,
             "hosts": {
-                h.host.name: [s.to_json() for s in h.steps if s.changes or s.unknown] for h in self.hosts
+                h.host.name: [s.to_json() for s in h.steps if s.changes or s.unknown or s.errors]
+                for h in self.hosts
             },
         }
 
@@ -124,13 +137,13 @@ class Plan:
 def changed_inputs(resource: Resource, difference: Difference) -> list[tuple[str, str | None]]:
     """Return the files whose content a change replaces, with the new sha256 where it is known beforehand."""
     change = difference.change
-    if change is None or not resource.paths:
+    if change is None:
         return []
-    names = {d.attribute for d in change.deltas}
-    if resource.kind in ("File", "Unit", "Binary") and change.action != "create" and not names & _CONTENT:
-        return []
+    paths = resource.paths
+    if change.action != "create":
+        paths = resource.rewrites({d.attribute for d in change.deltas})
     digest = resource.desired().get("sha256")
-    return [(path, digest) for path in resource.paths]
+    return [(path, digest) for path in paths]
 
 
 def due(handler: Handler, observed: Observed, changed: Sequence[tuple[str, str | None]]) -> list[str]:
@@ -139,9 +152,8 @@ def due(handler: Handler, observed: Observed, changed: Sequence[tuple[str, str |
         return []
     stale = set(observed["stale"])
     in_force = observed["$in_force"]
-    inputs = {*handler.inputs, f"/etc/systemd/system/{handler.unit}"}
     for path, digest in changed:
-        if path not in inputs:
+        if path not in _inputs(handler):
             continue
         if digest is not None and in_force.get(path) == digest:
             stale.discard(path)
@@ -158,6 +170,7 @@ class _HostPlanner:
         self._observed = observed
         self._selection = selection
         self._changed: list[tuple[str, str | None]] = []
+        self._doubtful: dict[str, str] = {}
         self._handlers: dict[str, tuple[Handler, int]] = {}
         self.steps: list[Step] = []
 
@@ -173,10 +186,20 @@ class _HostPlanner:
     def _task(self, play: Play, task: Task) -> None:
         differences = []
         for resource in task.resources:
-            difference = compare(resource, self._observed[resource.id])
+            difference = self._dependent(resource, compare(resource, self._observed[resource.id]))
             self._changed += changed_inputs(resource, difference)
+            if difference.unknown:
+                self._doubtful.update(dict.fromkeys(resource.paths, resource.id))
             differences.append(self._explained(difference, task))
         self.steps.append(Step(play.name, task.title, task.resources, tuple(differences), task.tags))
+
+    def _dependent(self, resource: Resource, difference: Difference) -> Difference:
+        """Say that nothing is known of a resource made from files that an earlier step makes anew."""
+        changed = {path for path, _ in self._changed} | set(self._doubtful)
+        anew = [path for path in resource.reads if path in changed]
+        if not anew or not difference.settled:
+            return difference
+        return Difference(unknown=f"it depends on {', '.join(anew)}, made anew by this plan")
 
     def _explained(self, difference: Difference, task: Task) -> Difference:
         if difference.change is None:
@@ -205,29 +228,28 @@ class _HostPlanner:
             own = seen < 0
             news = self._changed[max(seen, 0) :]
             self._handlers[unit] = (handler, len(self._changed))
-            if not own and not any(
-                path in (*handler.inputs, f"/etc/systemd/system/{unit}") for path, _ in news
-            ):
+            if not own and not any(path in _inputs(handler) for path, _ in news):
                 continue
             stale = due(handler, observed, news)
             touched = [p for p, _ in news if p in stale]
             if stale and (touched or self._selection.takes(handler.tags)):
-                change = Change(
-                    handler.restart.id,
-                    "restart",
-                    tuple(Delta("stale", p, None) for p in stale),
-                    tuple(f"{p} changed" for p in stale),
-                )
-                self.steps.append(
-                    Step(
-                        play.name,
-                        handler.title,
-                        (handler.restart,),
-                        (Difference(change),),
-                        handler.tags,
-                        handler,
-                    )
-                )
+                self._restart(play, handler, Difference(_restarted(handler, stale)))
+            elif not stale and observed and observed.get("$running"):
+                self._perhaps(play, handler)
+
+    def _perhaps(self, play: Play, handler: Handler) -> None:
+        """Add a handler whose inputs may or may not change, once."""
+        doubtful = [p for p in _inputs(handler) if p in self._doubtful]
+        if doubtful:
+            reason = f"it depends on {', '.join(doubtful)}, of which nothing can be said yet"
+            self._restart(play, handler, Difference(unknown=reason))
+        for path in doubtful:
+            del self._doubtful[path]
+
+    def _restart(self, play: Play, handler: Handler, difference: Difference) -> None:
+        self.steps.append(
+            Step(play.name, handler.title, (handler.restart,), (difference,), handler.tags, handler)
+        )
 
     def removals(self, play: str, declared: set[str], ledger: Sequence[str]) -> None:
         """Add what the ledger has and nobody declares any more, newest first."""
@@ -237,6 +259,15 @@ class _HostPlanner:
 
 
 _MISSING = object()
+
+
+def _inputs(handler: Handler) -> tuple[str, ...]:
+    return (*handler.inputs, f"{DIRECTORY}/{handler.unit}")
+
+
+def _restarted(handler: Handler, stale: Sequence[str]) -> Change:
+    deltas = tuple(Delta("stale", path, None) for path in stale)
+    return Change(handler.restart.id, "restart", deltas, tuple(f"{path} changed" for path in stale))
 
 
 def _plain(spec: ClusterSpec, host: HostSpec, name: str) -> Any:

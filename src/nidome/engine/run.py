@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from nidome.agent.resources.base import encode
+from nidome.agent.resources.binary import Binary
+from nidome.agent.resources.image import Image
 from nidome.agent.resources.kubeobject import KubeObject
 from nidome.engine.apply import HostRun
 from nidome.engine.plan import HostPlan, Plan, plan_host
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["Options", "Run", "require_same"]
 
 Fetch = Callable[[Sequence[str]], Mapping[str, "Artifact"]]
-_SENT = ("Binary", "Image")
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class Run:
         finally:
             self.phases[name] = self.phases.get(name, 0.0) + time.monotonic() - began
 
-    def __enter__(self) -> Run:
+    def __enter__(self) -> Self:
         """Connect to the hosts."""
         with self._phase("connect"):
             self._session.__enter__()
@@ -91,8 +90,7 @@ class Run:
 
     def lock(self) -> None:
         """Take the run lock of every host, for a run that will change something."""
-        who = f"pid {os.getpid()} on {socket.gethostname()}, since {time.strftime('%Y-%m-%d %H:%M:%S')}"
-        self._session.call("lock", who=who)
+        self._session.lock()
 
     def plan(self) -> Plan:
         """Observe every host and return what is to be done."""
@@ -110,8 +108,22 @@ class Run:
             context = HostContext(self.spec, host, facts[host.name], installed)
             self._contexts[host.name] = context
             self._host_plays[host.name] = evaluate(self._plays, context)
+        self._require_known_tags()
         plans = self._session.each_host(self._plan_host)
         return Plan(self.spec.source, self.spec.digest, tuple(plans))
+
+    def _require_known_tags(self) -> None:
+        plays = [play for plays in self._host_plays.values() for play in plays]
+        tags = {t for play in plays for task in play.tasks for t in task.tags}
+        tags |= {t for play in plays for handler in play.handlers for t in handler.tags}
+        unknown = self.options.selection.unknown(tags)
+        if unknown:
+            raise UsageError(
+                "tag-unknown",
+                f"no task has the tag {', '.join(unknown)}",
+                where="--tags, --skip-tags",
+                hint="tags: " + ", ".join(sorted(tags)),
+            )
 
     def _plan_host(self, host: HostSpec) -> HostPlan:
         context = self._contexts[host.name]
@@ -174,7 +186,7 @@ class Run:
             r.sha256
             for s in plan.steps
             for r, d in zip(s.resources, s.differences, strict=True)
-            if r.kind in _SENT and not d.settled
+            if isinstance(r, Binary | Image) and not d.settled
         }
         if not wanted:
             return

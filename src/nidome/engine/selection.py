@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-__all__ = ["Selection"]
+__all__ = ["SPECIAL", "Selection"]
+
+SPECIAL = ("all", "always", "never", "tagged", "untagged")
+"""Words with a meaning of their own, whether a task has them as tags or not."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +28,19 @@ class Selection:
         return not self.tags and not self.skip
 
     def takes(self, tags: Sequence[str]) -> bool:
-        """Tell whether a task with these tags runs: ``always`` does unless it is skipped by name."""
+        """Tell whether a task with these tags runs: ``always`` does unless it is skipped by name.
+
+        ``all``, ``tagged`` and ``untagged`` stand for every task, and for those with and without tags.
+        """
         mine = set(tags)
-        if mine & set(self.skip):
+        kinds = {"all", "tagged" if mine else "untagged"}
+        if mine & set(self.skip) or (kinds & set(self.skip) and "always" not in mine):
             return False
         if "never" in mine and not mine & set(self.tags):
             return False
-        return not self.tags or "all" in self.tags or bool(mine & {*self.tags, "always"})
+        return not self.tags or bool((mine | kinds) & set(self.tags)) or "always" in mine
+
+    def unknown(self, tags: Iterable[str]) -> tuple[str, ...]:
+        """Return the chosen words that no task has as a tag."""
+        known = {*tags, *SPECIAL}
+        return tuple(word for word in (*self.tags, *self.skip) if word not in known)

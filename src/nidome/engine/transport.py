@@ -43,7 +43,7 @@ if e or os.path.isdir(d):
 else:
  print("need",flush=True)
  import io,zipfile,tempfile
- t=d=tempfile.mkdtemp(prefix="nidome-agent-",dir="/run")
+ t=d=tempfile.mkdtemp(prefix="nidome-agent-%d-"%os.getpid(),dir="/run")
  zipfile.ZipFile(io.BytesIO(i.read(h["size"]))).extractall(d)
 sys.path.insert(0,d)
 from nidome.agent.main import main
@@ -137,7 +137,11 @@ class AgentConnection:
             ) from None
         self._reader = threading.Thread(target=self._read_words, daemon=True)
         self._reader.start()
-        self._greet()
+        try:
+            self._greet()
+        except BaseException:
+            self.close()
+            raise
 
     def _read_words(self) -> None:
         for line in self._pipe(self._process.stderr):
@@ -157,6 +161,7 @@ class AgentConnection:
         answer = self._pipe(self._process.stdout).readline().decode(errors="replace").strip()
         if answer in _REFUSALS:
             code, message, hint = _REFUSALS[answer]
+            self.close()
             raise PreflightError(code, message, where=self.host.name, hint=hint)
         if answer == "need":
             self._write(archive)
@@ -183,7 +188,7 @@ class AgentConnection:
                 "host-no-python",
                 f"the host has no Python: {words}",
                 where=name,
-                hint="install python3 on the host (apt-get install python3), or set ansible_python_interpreter",
+                hint="apt-get install python3 on the host, or set ansible_python_interpreter",
             )
         if "sudo:" in words:
             return TransportError(
@@ -212,7 +217,10 @@ class AgentConnection:
         line = self._pipe(self._process.stdout).readline()
         if not line.endswith(b"\n"):
             raise self._lost("")
-        answer = json.loads(line)
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            raise self._lost(f"not an answer: {line[:200].decode(errors='replace').rstrip()}") from None
         if "error" in answer:
             error = answer["error"]
             where = f"{self.host.name}: {error['where']}" if error["where"] else self.host.name

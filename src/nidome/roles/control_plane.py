@@ -67,6 +67,8 @@ def _apiserver_arguments(context: HostContext) -> dict[str, object]:
         "service-account-key-file": f"{paths.certs}/sa.pub",
         "service-account-signing-key-file": paths.key("sa"),
         "service-cluster-ip-range": spec.kube_service_addresses.value,
+        # Without it a stop waits for open watches until it is killed: watchers are told to come back instead.
+        "shutdown-watch-termination-grace-period": "1s",
         "event-ttl": spec.event_ttl_duration.value,
         "profiling": False,
         "v": spec.kube_log_level.value,
@@ -80,8 +82,8 @@ def _apiserver(context: HostContext) -> Service:
         _apiserver_arguments(context),
         spec.kube_kubeadm_apiserver_extra_args.value,
     )
-    # Certificates and client CAs are read again by the server itself; these are not.
-    inputs = (paths.binary("kube-apiserver"), paths.key("sa"), paths.cert("etcd-ca"))
+    # Certificates and client CAs are read again by the server itself; these, and the kubelets' CA, are not.
+    inputs = (paths.binary("kube-apiserver"), paths.key("sa"), paths.cert("etcd-ca"), paths.cert("ca"))
     return Service(
         "kube-apiserver",
         "Kubernetes API server",
@@ -94,7 +96,7 @@ def _apiserver(context: HostContext) -> Service:
 
 
 def _own_authentication(paths: Paths) -> dict[str, object]:
-    """Return the CAs that a component would else look up in the API, and end without while that is starting."""
+    """Return the CAs that a component would else look up in the API, and end without until that is up."""
     names = {
         "allowed-names": "front-proxy-client",
         "extra-headers-prefix": "X-Remote-Extra-",
@@ -118,7 +120,7 @@ def _controller_manager(context: HostContext) -> Service:
         "authorization-kubeconfig": config,
         "bind-address": "127.0.0.1",
         **_own_authentication(paths),
-        # Each controller fetches a token of its own first; at the default of 20 requests a second that takes 5 s.
+        # Each controller fetches a token of its own first; at the default rate of 20 a second that takes 5 s.
         "kube-api-qps": 200,
         "kube-api-burst": 400,
         "allocate-node-cidrs": True,
@@ -141,7 +143,9 @@ def _controller_manager(context: HostContext) -> Service:
         paths.binary("kube-controller-manager"), arguments, spec.kube_kubeadm_controller_extra_args.value
     )
     inputs = (paths.binary("kube-controller-manager"), config, paths.cert("ca"), paths.key("sa"))
-    return Service("kube-controller-manager", "Kubernetes controller manager", words, inputs)
+    # It makes the directory in which it looks for volume plugins.
+    residue = ("empty-tree:/usr/libexec/kubernetes",)
+    return Service("kube-controller-manager", "Kubernetes controller manager", words, inputs, residue=residue)
 
 
 def _scheduler(context: HostContext) -> Service:
@@ -158,7 +162,8 @@ def _scheduler(context: HostContext) -> Service:
         "v": spec.kube_log_level.value,
     }
     words = command(paths.binary("kube-scheduler"), arguments, spec.kube_kubeadm_scheduler_extra_args.value)
-    return Service("kube-scheduler", "Kubernetes scheduler", words, (paths.binary("kube-scheduler"), config))
+    inputs = (paths.binary("kube-scheduler"), config, paths.cert("ca"))
+    return Service("kube-scheduler", "Kubernetes scheduler", words, inputs)
 
 
 def _client_config(context: HostContext, name: str, user: str) -> Resource:
@@ -221,6 +226,7 @@ _COMPONENTS = (
 
 
 def _approver(context: HostContext) -> Service:
+    paths = Paths(context.spec)
     words = [
         "/usr/bin/python3",
         "-I",
@@ -232,7 +238,7 @@ def _approver(context: HostContext) -> Service:
         "nidome-approver",
         "Nidome: approves kubelet serving certificates",
         words,
-        (_APPROVER,),
+        (_APPROVER, paths.cert("ca"), paths.cert("approver"), paths.key("approver")),
         after=(APISERVER_UNIT,),
     )
 

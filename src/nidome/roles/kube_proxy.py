@@ -64,7 +64,7 @@ def _service(context: HostContext) -> Service:
         "kube-proxy",
         "Kubernetes service proxy",
         words,
-        (paths.binary("kube-proxy"), config, paths.kubeconfig("kube-proxy")),
+        (paths.binary("kube-proxy"), config, paths.kubeconfig("kube-proxy"), paths.cert("ca")),
         residue=(
             "nft-table:ip kube-proxy",
             "nft-table:ip6 kube-proxy",

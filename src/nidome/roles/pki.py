@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["AUTHORITIES", "PKI", "TOKEN", "TOKEN_ID"]
 
 TOKEN = "bootstrap-token"  # noqa: S105 - a file's name
-TOKEN_ID = "nidome"
+TOKEN_ID = "nidome"  # noqa: S105 - the public half
 """The public half of the bootstrap token: the Secret's name follows from it."""
 
 AUTHORITIES = {"ca": "kubernetes-ca", "etcd-ca": "etcd-ca", "front-proxy-ca": "front-proxy-ca"}

@@ -1,4 +1,4 @@
-"""Where the API server keeps its objects: etcd, or kine with sqlite. TLS with client certificates for both."""
+"""Where the API server keeps its objects: etcd, or kine with sqlite; TLS and client certificates for both."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ __all__ = ["STORE"]
 
 CLIENT_PORT = 2379
 _PEER_PORT = 2380
+# The store holds every Secret: what it writes is for root alone.
+_PRIVATE = ("UMask=0077",)
 
 
 def _etcd(context: HostContext) -> Service:
@@ -51,6 +53,7 @@ def _etcd(context: HostContext) -> Service:
         (paths.binary("etcd"), ca),
         notify=True,
         stop_seconds=20,
+        settings=_PRIVATE,
     )
 
 
@@ -70,6 +73,7 @@ def _kine(context: HostContext) -> Service:
         "kine (etcd API on sqlite)",
         command(paths.binary("kine"), arguments),
         (paths.binary("kine"), paths.cert("etcd-ca")),
+        settings=_PRIVATE,
     )
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BOOTSTRAP", "PREINSTALL"]
 
-# What each is for: nft and iptables for kube-proxy, conntrack and ethtool for kube-proxy and kubelet, socat for
-# port-forward, kmod for modprobe, openssl for certificates.
+# What each is for: nft and iptables for kube-proxy, conntrack and ethtool for kube-proxy and kubelet,
+# socat for port-forward, kmod for modprobe, openssl for certificates.
 _PACKAGES = ("conntrack", "ethtool", "iptables", "kmod", "nftables", "openssl", "socat")
 
 _MODULES = (
@@ -39,7 +39,7 @@ _SYSCTLS = (
     Sysctl("kernel.panic_on_oops", "1"),
 )
 
-# Waits ever longer, up to ten seconds, between starts that follow each other closely; systemd before 254 cannot.
+# Waits ever longer, up to ten seconds, between starts that follow each other closely: for systemd before 254.
 _BACKOFF = """\
 #!/bin/sh
 # nidome: delays the restarts of a unit that keeps ending. $1 is the unit. Removed by `nidome reset`.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar, Dict, Mapping, Optional, Tuple
+from typing import Any, ClassVar, Collection, Dict, Mapping, Optional, Tuple
 
 __all__ = ["Observed", "Resource", "encode", "failed", "freeze", "unobservable"]
 
@@ -20,8 +20,6 @@ class Resource:
     """
 
     kind: ClassVar[str] = ""
-    sensitive: ClassVar[Tuple[str, ...]] = ()
-    """Attributes whose values are never shown."""
 
     @property
     def key(self) -> str:
@@ -40,6 +38,15 @@ class Resource:
     @property
     def paths(self) -> Tuple[str, ...]:
         """Files this resource writes: units that read them are restarted when they change."""
+        return ()
+
+    def rewrites(self, attributes: Collection[str]) -> Tuple[str, ...]:
+        """Return those of ``paths`` whose content is new once these attributes are as they must be."""
+        return self.paths if attributes else ()
+
+    @property
+    def reads(self) -> Tuple[str, ...]:
+        """Files that what must be depends on: what an earlier task makes of them is not known before."""
         return ()
 
 

@@ -6,8 +6,9 @@ import contextlib
 import errno
 import hashlib
 import os
+import shutil
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, ClassVar, Dict, List, Sequence, Tuple
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Collection, Dict, List, Optional, Sequence, Tuple
 
 from nidome.agent.resources.base import Observed, Resource
 from nidome.agent.system import TEMPORARY, mode_of, replaced
@@ -42,6 +43,10 @@ class Binary(Resource):
         """The path itself."""
         return (self.path,)
 
+    def rewrites(self, attributes: Collection[str]) -> Tuple[str, ...]:
+        """Return the path where the content is to change."""
+        return self.paths if {"content", "sha256"} & set(attributes) else ()
+
     def desired(self) -> Dict[str, Any]:
         """Hash and mode."""
         return {"sha256": self.sha256, "mode": self.mode}
@@ -60,14 +65,39 @@ def observe(resources: Sequence[Binary], host: Host) -> List[Observed]:
 
 def apply(resource: Binary, host: Host) -> None:
     """Put the artifact in place: a hard link where this host has it already, else a checked copy."""
-    host.ledger.add(resource.kind, resource.key)
+    if not host.ledger.has(resource.id):
+        host.ledger.add(resource.kind, resource.key, prior=_kept(resource, host))
     with host.exclusive(resource.sha256):
         _install(resource, host)
 
 
+def _kept(resource: Binary, host: Host) -> Optional[Dict[str, Any]]:
+    """Keep what stood at the path before Nidome, for a reset; None where nothing did."""
+    if not os.path.lexists(resource.path):
+        return None
+    directory = os.path.join(host.state, "kept")
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    kept = os.path.join(directory, hashlib.sha256(resource.path.encode()).hexdigest())
+    _duplicate(resource.path, kept)
+    return {"kept": kept}
+
+
+def _duplicate(source: str, target: str) -> None:
+    """Copy a file or a link whole, with mode, owner and times."""
+    directory, name = os.path.split(target)
+    temporary = os.path.join(directory, f".{name}{TEMPORARY}")
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary)
+    shutil.copyfile(source, temporary, follow_symlinks=False)
+    status = os.lstat(source)
+    os.chown(temporary, status.st_uid, status.st_gid, follow_symlinks=False)
+    shutil.copystat(source, temporary, follow_symlinks=False)
+    os.rename(temporary, target)
+
+
 def _install(resource: Binary, host: Host) -> None:
     twin = host.installed.get(resource.sha256)
-    if twin is not None and _link(twin, resource):
+    if twin is not None and host.sha256(twin) == resource.sha256 and _link(twin, resource):
         host.remember_sha256(resource.path, resource.sha256)
         return
     blob = host.blob(resource.sha256)
@@ -80,11 +110,13 @@ def _install(resource: Binary, host: Host) -> None:
     with open(blob, "rb", buffering=0) as source, replaced(resource.path, int(resource.mode, 8)) as out:
         digest = _copy(source, out)
         if digest != resource.sha256:
+            if blob.startswith(host.state):
+                os.unlink(blob)
             raise ResourceError(
                 "artifact-corrupt",
                 f"{blob} has sha256 {digest[:12]}, not {resource.sha256[:12]}",
                 where=resource.path,
-                hint="run `nidome artifacts verify`",
+                hint="run `nidome artifacts verify`, then this again",
             )
     host.remember_sha256(resource.path, resource.sha256)
     host.installed[resource.sha256] = resource.path
@@ -120,7 +152,12 @@ def _link(twin: str, resource: Binary) -> bool:
 
 
 def remove(entry: Dict[str, Any], host: Host) -> None:
-    """Remove the file."""
+    """Remove the file, or put back what stood there before."""
     del host
+    if entry.get("prior"):
+        with contextlib.suppress(FileNotFoundError):
+            _duplicate(entry["prior"]["kept"], entry["key"])
+            os.unlink(entry["prior"]["kept"])
+        return
     with contextlib.suppress(FileNotFoundError):
         os.unlink(entry["key"])

@@ -11,14 +11,13 @@ import contextlib
 import os
 import secrets
 import string
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, ClassVar, Collection, Dict, List, Sequence, Tuple
 
 from nidome.agent.resources.base import Observed, Resource
-from nidome.agent.system import mode_of, run, write_whole
+from nidome.agent.system import mode_of, run, work_directory, write_whole
 
 if TYPE_CHECKING:
     from nidome.agent.host import Host
@@ -49,7 +48,6 @@ class Certificate(Resource):
 
     ``names`` are subject alternative names as ``IP:…`` and ``DNS:…``; ``usages`` are ``client`` and
     ``server``. It is due again ``renew_days`` before its end; its key stays as long as it matches.
-    With ``create_only`` somebody else rotates it, and only its absence or end matters.
     """
 
     kind: ClassVar[str] = "Certificate"
@@ -75,6 +73,15 @@ class Certificate(Resource):
     def paths(self) -> Tuple[str, ...]:
         """Certificate and key."""
         return (self.path, self.key_path)
+
+    def rewrites(self, attributes: Collection[str]) -> Tuple[str, ...]:
+        """Return both unless only their modes are wrong."""
+        return self.paths if set(attributes) - {"mode", "key mode"} else ()
+
+    @property
+    def reads(self) -> Tuple[str, ...]:
+        """The certificate and the key of the authority."""
+        return (self.ca, self.ca_key) if self.ca else ()
 
     def desired(self) -> Dict[str, Any]:
         """Everything that makes it valid for its use."""
@@ -106,8 +113,9 @@ def _describe(path: str) -> Dict[str, Any]:
             path,
             "-noout",
             "-subject",
+            "-issuer",
             "-nameopt",
-            "sep_multiline,sname",
+            "sep_multiline,sname,esc_ctrl",
             "-startdate",
             "-enddate",
             "-ext",
@@ -120,25 +128,28 @@ def _describe(path: str) -> Dict[str, Any]:
         return {}
     told: Dict[str, Any] = {
         "subject": [],
+        "issuer": [],
         "names": [],
         "usages": [],
         "ca": "CA:TRUE" in text,
         "akid": "",
         "skid": "",
     }
-    lines = text.splitlines()
+    lines, section = text.splitlines(), "subject"
     for number, line in enumerate(lines):
         following = lines[number + 1].strip() if number + 1 < len(lines) else ""
-        _describe_line(line.strip(), following, told)
+        section = line[:-1] if line in ("subject=", "issuer=") else section
+        _describe_line(line.strip(), following, section, told)
     begin = text.index("-----BEGIN")
     told["public"] = text[begin : text.index("-----END", begin)].strip()
     told["subject"].sort()
+    told["issuer"].sort()
     return told
 
 
-def _describe_line(line: str, following: str, told: Dict[str, Any]) -> None:
+def _describe_line(line: str, following: str, section: str, told: Dict[str, Any]) -> None:
     if line.startswith(("CN=", "O=")):
-        told["subject"].append(line)
+        told[section].append(line)
     elif line.startswith("notAfter="):
         told["end"] = _seconds(line[9:])
     elif line.startswith("notBefore="):
@@ -175,12 +186,11 @@ def _observe_one(resource: Certificate, host: Host) -> Observed:
     ca = resource.ca or resource.path
     issuer = host.learned("certificate", ca, _describe) or {}
     public = host.learned("public-key", resource.key_path, _public_of)
-    issued = bool(issuer) and told["akid"] in (issuer["skid"], "") and (told["akid"] or not resource.ca)
     state: Dict[str, Any] = {name: told[name] for name in ("subject", "names", "usages")}
     state.update(
         {
             "authority": told["ca"],
-            "issued by": ca if issued else "another authority",
+            "issued by": ca if _issued(told, issuer, own=not resource.ca) else "another authority",
             "key matches": public == told["public"],
             "renewal due": time.time() > told["end"] - resource.renew_days * _DAY,
             "mode": mode_of(os.stat(resource.path)),
@@ -189,6 +199,13 @@ def _observe_one(resource: Certificate, host: Host) -> Observed:
         }
     )
     return state
+
+
+def _issued(told: Dict[str, Any], issuer: Dict[str, Any], *, own: bool) -> bool:
+    """Tell whether a certificate names this issuer and was signed with its key, by their identifiers."""
+    if not issuer or told["issuer"] != issuer["subject"]:
+        return False
+    return bool(told["akid"] == issuer["skid"] or (own and not told["akid"]))
 
 
 def _extensions(resource: Certificate) -> str:
@@ -217,7 +234,13 @@ def _subject(resource: Certificate) -> str:
 def apply_certificate(resource: Certificate, host: Host) -> None:
     """Make the key where there is none, and issue the certificate."""
     host.ledger.add(resource.kind, resource.key, data={"files": [resource.path, resource.key_path]})
-    with tempfile.TemporaryDirectory(prefix="nidome-", dir="/run") as work:
+    found = _observe_one(resource, host) or {}
+    wrong = [name for name, value in resource.desired().items() if found.get(name) != value]
+    if found and not resource.rewrites(wrong):
+        os.chmod(resource.path, int(resource.mode, 8))
+        os.chmod(resource.key_path, int(resource.key_mode, 8))
+        return
+    with work_directory() as work:
         key, request, made, extensions = (f"{work}/{n}" for n in ("key", "csr", "crt", "ext"))
         write_whole(extensions, _extensions(resource).encode(), 0o600)
         run(
@@ -288,9 +311,15 @@ class KeyPair(Resource):
         """Both files."""
         return (self.private_path, self.public_path)
 
+    def rewrites(self, attributes: Collection[str]) -> Tuple[str, ...]:
+        """Return both where the private key is of no use, else the public one where that is another's."""
+        if "usable" in attributes:
+            return self.paths
+        return (self.public_path,) if "matches" in attributes else ()
+
     def desired(self) -> Dict[str, Any]:
-        """They belong together, and only root reads the private one."""
-        return {"matches": True, "mode": self.mode}
+        """Return that they belong together, and that only root reads the private one."""
+        return {"usable": True, "matches": True, "mode": self.mode}
 
 
 def observe_pairs(resources: Sequence[KeyPair], host: Host) -> List[Observed]:
@@ -304,6 +333,7 @@ def observe_pairs(resources: Sequence[KeyPair], host: Host) -> List[Observed]:
         kept = host.learned("text", resource.public_path, _text_of) or ""
         found.append(
             {
+                "usable": bool(public),
                 "matches": bool(public) and kept.startswith(public),
                 "mode": mode_of(os.stat(resource.private_path)),
             }
@@ -323,13 +353,14 @@ def apply_pair(resource: KeyPair, host: Host) -> None:
     )
     usable = os.path.exists(resource.private_path) and _public_of(resource.private_path)
     if not usable:
-        with tempfile.TemporaryDirectory(prefix="nidome-", dir="/run") as work:
+        with work_directory() as work:
             _new_key(f"{work}/key")
             with open(f"{work}/key", "rb") as source:
                 write_whole(resource.private_path, source.read(), int(resource.mode, 8), durable=True)
     os.chmod(resource.private_path, int(resource.mode, 8))
     public = run(["openssl", "pkey", "-in", resource.private_path, "-pubout"])
-    write_whole(resource.public_path, public.encode(), 0o644, durable=True)
+    if not os.path.exists(resource.public_path) or _text_of(resource.public_path) != public:
+        write_whole(resource.public_path, public.encode(), 0o644, durable=True)
 
 
 @dataclass(frozen=True)
@@ -355,8 +386,12 @@ class Token(Resource):
         """The path."""
         return (self.path,)
 
+    def rewrites(self, attributes: Collection[str]) -> Tuple[str, ...]:
+        """Return the path unless only its mode is wrong."""
+        return self.paths if {"identity", "length"} & set(attributes) else ()
+
     def desired(self) -> Dict[str, Any]:
-        """It has its form, and only root reads it."""
+        """Return its form, and that only root reads it."""
         return {"identity": self.identity, "length": self.length, "mode": self.mode}
 
 
@@ -376,8 +411,12 @@ def observe_tokens(resources: Sequence[Token], host: Host) -> List[Observed]:
 
 
 def apply_token(resource: Token, host: Host) -> None:
-    """Make a token."""
+    """Make a token where there is none of the right form."""
     host.ledger.add(resource.kind, resource.key, data={"files": [resource.path]})
+    found = observe_tokens([resource], host)[0] or {}
+    if (found.get("identity"), found.get("length")) == (resource.identity, resource.length):
+        os.chmod(resource.path, int(resource.mode, 8))
+        return
     secret = "".join(secrets.choice(_ALPHABET) for _ in range(resource.length))
     write_whole(resource.path, f"{resource.identity}.{secret}".encode(), int(resource.mode, 8), durable=True)
 

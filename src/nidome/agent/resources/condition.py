@@ -49,7 +49,7 @@ class Condition(Resource):
         )
 
     def desired(self) -> Dict[str, Any]:
-        """It holds."""
+        """Return that it holds."""
         return {"holds": True}
 
 
@@ -74,7 +74,7 @@ def _endpoint(condition: Condition, host: Host) -> str:
 
 
 def _node_ready(condition: Condition, host: Host) -> str:
-    """A node's Ready condition counts only when this kubelet said it: a stopped node keeps Ready=True."""
+    """Count a node's Ready only when this kubelet said it: a stopped node keeps Ready=True."""
     name = condition.parameters["node"]
     node = _api(condition, host).get(f"/api/v1/nodes/{name}")
     if node is None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import grp
 import os
-import pwd
 import shutil
+import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, Sequence
 
-from nidome.agent.resources.base import Observed, Resource
-from nidome.agent.system import mode_of, owner_of
+from nidome.agent.resources.base import Observed, Resource, failed
+from nidome.agent.system import identity, mode_of, owner_of
+from nidome.errors import ResourceError
 
 if TYPE_CHECKING:
     from nidome.agent.host import Host
@@ -47,10 +47,22 @@ def observe(resources: Sequence[Directory], host: Host) -> List[Observed]:
     for resource in resources:
         try:
             status = os.stat(resource.path)
+            if not stat.S_ISDIR(status.st_mode):
+                found.append(failed(_in_the_way(resource.path).to_json()))
+                continue
             found.append({"mode": mode_of(status), "owner": owner_of(status)})
         except (FileNotFoundError, NotADirectoryError):
             found.append(None)
     return found
+
+
+def _in_the_way(path: str) -> ResourceError:
+    return ResourceError(
+        "not-a-directory",
+        f"{path} is not a directory",
+        where=f"Directory:{path}",
+        hint="move it away on the host, or declare another directory",
+    )
 
 
 def _missing_parents(path: str) -> List[str]:
@@ -67,16 +79,38 @@ def apply(resource: Directory, host: Host) -> None:
     for parent in _missing_parents(resource.path):
         host.ledger.add("Directory", parent, data={"implicit": True})
         os.makedirs(parent, mode=0o755, exist_ok=True)
-    if not os.path.isdir(resource.path) or host.ledger.has(resource.id):
-        host.ledger.add(resource.kind, resource.key, data={"owned": resource.owned})
-        os.makedirs(resource.path, exist_ok=True)
+    uid, gid = identity(resource.owner, resource.group)
+    _enter(resource, host)
+    os.makedirs(resource.path, mode=0o700, exist_ok=True)
+    os.chown(resource.path, uid, gid)
     os.chmod(resource.path, int(resource.mode, 8))
-    os.chown(resource.path, pwd.getpwnam(resource.owner).pw_uid, grp.getgrnam(resource.group).gr_gid)
+
+
+def _enter(resource: Directory, host: Host) -> None:
+    """Put the directory into the ledger; of one that was there before, its mode and owner."""
+    known = host.ledger.entries.get(resource.id)
+    if known is not None and known["prior"]:
+        return
+    if known is None and os.path.isdir(resource.path):
+        status = os.stat(resource.path)
+        prior = {"mode": mode_of(status), "owner": owner_of(status)}
+        host.ledger.add(resource.kind, resource.key, prior=prior, data={"owned": False})
+        return
+    host.ledger.add(resource.kind, resource.key, data={"owned": resource.owned})
 
 
 def remove(entry: Dict[str, Any], host: Host) -> None:
-    """Remove an owned directory with all in it, another one only when it is empty."""
+    """Remove an owned directory with all in it, another one only when it is empty.
+
+    One that stood there before Nidome gets back its mode and owner.
+    """
     del host
+    prior = entry.get("prior")
+    if prior:
+        with contextlib.suppress(FileNotFoundError):
+            os.chown(entry["key"], *identity(*prior["owner"]))
+            os.chmod(entry["key"], int(prior["mode"], 8))
+        return
     if (entry.get("data") or {}).get("owned"):
         shutil.rmtree(entry["key"], ignore_errors=True)
     with contextlib.suppress(OSError):

@@ -7,7 +7,7 @@ import contextlib
 import hashlib
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, ClassVar, Collection, Dict, List, Sequence, Tuple
 
 from nidome.agent.resources.base import Observed, Resource
 from nidome.agent.system import mode_of, owner_of, replaced
@@ -47,6 +47,10 @@ class File(Resource):
         """The path itself."""
         return (self.path,)
 
+    def rewrites(self, attributes: Collection[str]) -> Tuple[str, ...]:
+        """Return the path where the content is to change."""
+        return self.paths if {"content", "sha256"} & set(attributes) else ()
+
     def desired(self) -> Dict[str, Any]:
         """Hash, mode and owner; for a create-only file the hash is whatever is found."""
         state: Dict[str, Any] = {"mode": self.mode, "owner": [self.owner, self.group]}
@@ -67,8 +71,8 @@ def observe(resources: Sequence[File], host: Host) -> List[Observed]:
 
 def _observe_one(resource: File) -> Observed:
     try:
-        status = os.stat(resource.path)
         with open(resource.path, "rb") as source:
+            status = os.fstat(source.fileno())
             content = source.read()
     except (FileNotFoundError, NotADirectoryError):
         return None

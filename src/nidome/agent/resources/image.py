@@ -40,7 +40,7 @@ class Image(Resource):
         return self.reference
 
     def desired(self) -> Dict[str, Any]:
-        """The archive it came from."""
+        """Return the archive it came from."""
         return {"archive": self.sha256}
 
 

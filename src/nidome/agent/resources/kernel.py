@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, Sequence
 
-from nidome.agent.resources.base import Observed, Resource, failed
+from nidome.agent.resources.base import Observed, Resource, unobservable
 from nidome.agent.system import read_text, run
 from nidome.errors import ResourceError
 
@@ -23,6 +23,9 @@ __all__ = [
     "remove_module",
     "remove_sysctl",
 ]
+
+
+SETTINGS = "/proc/sys"
 
 
 @dataclass(frozen=True)
@@ -44,12 +47,12 @@ class Sysctl(Resource):
         return self.name
 
     def desired(self) -> Dict[str, Any]:
-        """The value."""
+        """Return the value."""
         return {"value": self.value}
 
 
 def _path(name: str) -> str:
-    return "/proc/sys/" + name.replace(".", "/")
+    return os.path.join(SETTINGS, name.replace(".", "/"))
 
 
 def observe_sysctls(resources: Sequence[Sysctl], host: Host) -> List[Observed]:
@@ -59,13 +62,8 @@ def observe_sysctls(resources: Sequence[Sysctl], host: Host) -> List[Observed]:
     for resource in resources:
         text = read_text(_path(resource.name))
         if text is None:
-            error = ResourceError(
-                "sysctl-missing",
-                f"the kernel has no setting {resource.name}",
-                where=resource.id,
-                hint="load the kernel module it belongs to, or use a kernel that has it",
-            )
-            found.append(failed(error.to_json()))
+            # Perhaps only until an earlier task has loaded the module it belongs to.
+            found.append(unobservable(f"the kernel has no setting {resource.name}"))
             continue
         value = " ".join(text.split())
         enough = resource.at_least and value.isdigit() and int(value) >= int(resource.value)
@@ -111,7 +109,7 @@ class KernelModule(Resource):
         return self.name
 
     def desired(self) -> Dict[str, Any]:
-        """The feature is there."""
+        """Return that the feature is there."""
         return {"available": True}
 
 

@@ -44,9 +44,25 @@ class KubeObject(Resource):
         """Kind, namespace and name, with the API path that they have."""
         return object_path(self.manifest)
 
+    @property
+    def reads(self) -> Tuple[str, ...]:
+        """The files whose content is in the object."""
+        return tuple(_referred(self.manifest))
+
     def desired(self) -> Dict[str, Any]:
-        """The API server itself says whether applying would change anything."""
+        """Return the one attribute: the API server itself says whether applying would change anything."""
         return {"in sync": True}
+
+
+def _referred(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        if FILE_REFERENCE in value:
+            yield value[FILE_REFERENCE]
+        for inner in value.values():
+            yield from _referred(inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from _referred(inner)
 
 
 def _resolve(value: Any) -> Any:
@@ -120,6 +136,9 @@ def observe(resources: Sequence[KubeObject], host: Host) -> List[Observed]:
 
 def _observe_one(resource: KubeObject, host: Host) -> Observed:
     api = host.api(resource.access)
+    missing = [path for path in resource.reads if not os.path.exists(path)]
+    if missing:
+        return unobservable(f"{', '.join(missing)} is not there yet")
     try:
         live = api.get(resource.key)
         if live is None:

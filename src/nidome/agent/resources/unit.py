@@ -8,19 +8,20 @@ import json
 import os
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, ClassVar, Collection, Dict, List, Optional, Sequence, Tuple
 
 from nidome.agent.residue import nft_tables, remove_residue
 from nidome.agent.resources.base import Observed, Resource
-from nidome.agent.system import read_text, run, write_whole
+from nidome.agent.system import DIRECTORY, read_text, run, write_whole
+from nidome.errors import ResourceError
 
 if TYPE_CHECKING:
     from nidome.agent.host import Host
 
-__all__ = ["DIRECTORY", "Restart", "Unit", "apply", "apply_restart", "observe", "observe_restarts", "remove"]
+__all__ = ["Restart", "Unit", "apply", "apply_restart", "observe", "observe_restarts", "remove"]
 
-DIRECTORY = "/etc/systemd/system"
 _WANTS = "multi-user.target.wants"
+_BACKOFF = "/run/nidome/backoff"
 
 # A unit that waits for its own start-up to end, or for a unit ordered before it, is on its way.
 _RUNNING = {
@@ -63,10 +64,14 @@ class Unit(Resource):
         """The unit file."""
         return (self.path,)
 
+    def rewrites(self, attributes: Collection[str]) -> Tuple[str, ...]:
+        """Return the unit file where its text is to change."""
+        return self.paths if "text" in attributes else ()
+
     def desired(self) -> Dict[str, Any]:
-        """The unit file's hash, whether it is enabled, whether it runs."""
+        """Return the unit file's hash, that systemd has read it, whether it is enabled and runs."""
         digest = hashlib.sha256(self.text.encode()).hexdigest()
-        return {"sha256": digest, "enabled": self.enabled, "running": self.running}
+        return {"sha256": digest, "loaded": True, "enabled": self.enabled, "running": self.running}
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,7 @@ class Restart(Resource):
         return self.name
 
     def desired(self) -> Dict[str, Any]:
-        """No input is newer than the process."""
+        """Return that no input is newer than the process."""
         return {"stale": []}
 
 
@@ -100,6 +105,7 @@ def _observe_one(resource: Unit, host: Host) -> Observed:
     shown = host.unit(resource.name)
     state: Dict[str, Any] = {
         "sha256": hashlib.sha256(text.encode()).hexdigest(),
+        "loaded": shown.get("NeedDaemonReload") != "yes",
         "enabled": shown.get("UnitFileState") == "enabled",
         "running": _runs(shown),
     }
@@ -124,10 +130,7 @@ def apply(resource: Unit, host: Host) -> None:
         _enter(resource, host)
         write_whole(resource.path, resource.text.encode(), 0o644)
     _enable(resource)
-    shown = host.unit(resource.name, fresh=True)
-    if shown.get("NeedDaemonReload") == "yes":
-        run(["systemctl", "daemon-reload"])
-        shown = host.unit(resource.name, fresh=True)
+    shown = _load(resource.name, host)
     if resource.running and not _runs(shown):
         _start(resource.name, _with_unit_file(resource.name, resource.inputs), host, "start")
     elif not resource.running and _runs(shown):
@@ -135,14 +138,24 @@ def apply(resource: Unit, host: Host) -> None:
     host.units.pop(resource.name, None)
 
 
+def _load(name: str, host: Host) -> Dict[str, str]:
+    """Have systemd read the unit file where that is newer than what it knows; return the unit's state."""
+    shown = host.unit(name, fresh=True)
+    if shown.get("NeedDaemonReload") == "yes":
+        run(["systemctl", "daemon-reload"])
+        shown = host.unit(name, fresh=True)
+    return shown
+
+
 def _enable(resource: Unit) -> None:
     """Make or remove the link that starts the unit at boot; `systemctl enable` would reload all units too."""
     link = f"{DIRECTORY}/{_WANTS}/{resource.name}"
-    if resource.enabled and not os.path.lexists(link):
+    there = os.readlink(link) if os.path.islink(link) else ""
+    if os.path.lexists(link) and (not resource.enabled or there != resource.path):
+        os.unlink(link)
+    if resource.enabled and there != resource.path:
         os.makedirs(os.path.dirname(link), exist_ok=True)
         os.symlink(resource.path, link)
-    elif not resource.enabled and os.path.lexists(link):
-        os.unlink(link)
 
 
 def _enter(resource: Unit, host: Host) -> None:
@@ -160,7 +173,15 @@ def _with_unit_file(name: str, inputs: Sequence[str]) -> List[str]:
 
 
 def _start(name: str, inputs: Sequence[str], host: Host, verb: str, *, wait: bool = False) -> None:
-    record = {"start": None, "asked": time.monotonic(), "inputs": {p: host.sha256(p) for p in inputs}}
+    before = _record(name, host)
+    record = {
+        "boot": _boot(),
+        "start": None,
+        "asked": time.monotonic(),
+        "inputs": {p: host.sha256(p) for p in inputs},
+        # What the present process read, should this run be killed before the new one starts.
+        "before": {k: before[k] for k in ("boot", "start", "inputs")} if before else None,
+    }
     os.makedirs(f"{host.state}/units", mode=0o700, exist_ok=True)
     write_whole(f"{host.state}/units/{name}.json", json.dumps(record).encode(), 0o600)
     if host.unit(name).get("ActiveState") == "failed":
@@ -203,25 +224,52 @@ def _changed_at(path: str) -> float:
         return 0.0
 
 
-def _read_at_start(name: str, start: float, host: Host) -> Optional[Dict[str, Optional[str]]]:
-    """Return what the process read, or None where somebody else started it since."""
-    path = f"{host.state}/units/{name}.json"
+def _boot() -> str:
+    """Return what tells this start of the host from others: monotonic times mean nothing beyond it."""
+    fields = (read_text("/proc/1/stat") or "").rpartition(")")[2].split()
+    return f"{(read_text('/proc/sys/kernel/random/boot_id') or '').strip()} {fields[19] if fields else ''}"
+
+
+def _record(name: str, host: Host) -> Optional[Dict[str, Any]]:
+    """Return what was written down when Nidome last asked for the unit's start, None where nothing is."""
     try:
-        with open(path, encoding="utf-8") as source:
+        with open(f"{host.state}/units/{name}.json", encoding="utf-8") as source:
             record = json.load(source)
     except (OSError, ValueError):
+        return None
+    return record if isinstance(record, dict) and {"boot", "start", "inputs"} <= set(record) else None
+
+
+def _read_at_start(name: str, start: float, host: Host) -> Optional[Dict[str, Optional[str]]]:
+    """Return what the process read, or None where somebody else started it since."""
+    record = _record(name, host)
+    if record is None or record["boot"] != _boot():
         return None
     if start == 0:
         return dict(record["inputs"])
     if record["start"] is None and start >= record["asked"]:
         record["start"] = start
         with contextlib.suppress(OSError):
-            write_whole(path, json.dumps(record).encode(), 0o600)
-    return dict(record["inputs"]) if record["start"] == start else None
+            write_whole(f"{host.state}/units/{name}.json", json.dumps(record).encode(), 0o600)
+    for known in (record, record.get("before") or {}):
+        if known.get("boot") == record["boot"] and known.get("start") == start:
+            return dict(known["inputs"])
+    return None
+
+
+def note_starts(host: Host) -> None:
+    """Write down which process each start that was asked for has become, before anybody else restarts it."""
+    directory = f"{host.state}/units"
+    names = [n[: -len(".json")] for n in os.listdir(directory)] if os.path.isdir(directory) else []
+    waiting = [n for n in names if (_record(n, host) or {"start": 0})["start"] is None]
+    host.show_units(waiting)
+    for name in waiting:
+        _read_at_start(name, int(host.unit(name).get("ExecMainStartTimestampMonotonic") or 0) / 1e6, host)
 
 
 def apply_restart(resource: Restart, host: Host) -> None:
     """Restart the unit and wait until systemd says that it is up."""
+    _load(resource.name, host)
     _start(resource.name, _with_unit_file(resource.name, resource.inputs), host, "restart", wait=True)
     host.units.pop(resource.name, None)
 
@@ -229,11 +277,31 @@ def apply_restart(resource: Restart, host: Host) -> None:
 def remove(entry: Dict[str, Any], host: Host) -> None:
     """Stop and disable the unit, remove its file and what its process left behind."""
     name, data = entry["key"], entry.get("data") or {}
-    run(["systemctl", "disable", "--quiet", "--now", "--", name], check=False)
-    for path in (f"{DIRECTORY}/{name}", f"{host.state}/units/{name}.json"):
+    _stop(name)
+    for path in (
+        f"{DIRECTORY}/{_WANTS}/{name}",
+        f"{DIRECTORY}/{name}",
+        f"{host.state}/units/{name}.json",
+        f"{_BACKOFF}/{name}",
+    ):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
     run(["systemctl", "daemon-reload"], check=False)
     run(["systemctl", "reset-failed", "--", name], check=False)
     for residue in data.get("residue") or []:
         remove_residue(residue.replace("$nft-tables", ",".join(data.get("nft_tables") or [])))
+
+
+def _stop(name: str) -> None:
+    """Stop the unit; raise ResourceError while a process is left, so that its files stay to stop it by."""
+    run(["systemctl", "stop", "--", name], check=False, timeout=300)
+    shown = run(
+        ["systemctl", "show", "--no-pager", "-p", "ActiveState", "--value", "--", name], check=False
+    ).strip()
+    if shown not in ("inactive", "failed"):
+        raise ResourceError(
+            "unit-not-stopped",
+            f"{name} is still {shown or 'there'} after a stop",
+            where=f"Unit:{name}",
+            hint=f"see `systemctl status {name}` on the host, then run this again",
+        )
