@@ -231,6 +231,8 @@ def test_lost_client_certificate(cluster: Cluster) -> None:
 
 def test_drift_is_repaired(cluster: Cluster) -> None:
     """What a hand changed on the host is planned, repaired, and then as before."""
+    cluster.host("systemctl restart kubelet")
+    cluster.apply()
     before = cluster.snapshot(identities=False)
     cluster.host(
         "echo '# by hand' >> /etc/kubernetes/kubelet-config.yaml; chmod 644 /etc/kubernetes/admin.conf; "
@@ -244,7 +246,7 @@ def test_drift_is_repaired(cluster: Cluster) -> None:
         "kubernetes/control-plane : Start kube-scheduler",
         "container-engine/containerd : Write containerd configuration",
         "kubernetes/node : Write kubelet configuration",
-        # The test before this one restarted the kubelet by hand: nobody knows what this process has read.
+        # It was restarted by hand: nobody knows what this process has read.
         "kubernetes/node : Restart kubelet",
         "kubernetes-apps/ansible : Kubernetes Apps | CoreDNS",
     ]
