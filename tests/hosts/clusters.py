@@ -77,6 +77,7 @@ class Cluster:
     name: str = "node1"
     os: str = "debian:12"
     variables: dict[str, Any] = field(default_factory=dict)
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     @property
     def inventory(self) -> Path:
@@ -114,10 +115,12 @@ class Cluster:
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Start a nidome command and go on."""
         self.home.mkdir(parents=True, exist_ok=True)
-        return subprocess.Popen(
+        running = subprocess.Popen(
             self.command(*arguments), env=self.environment, cwd=self.home, text=True, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
+        self.started.append(running)
+        return running
 
     def up(self) -> None:
         """Make the host and the cluster."""
@@ -165,7 +168,11 @@ class Cluster:
         )
 
     def remove(self) -> None:
-        """Remove the host."""
+        """Remove the host, and end what a failed test left running."""
+        for running in self.started:
+            if running.poll() is None:
+                running.kill()
+                running.communicate()
         self.nidome("machines", "rm", "--all", status=None)
 
 

@@ -68,7 +68,8 @@ def found(node: Node) -> str:
 def _wrong(node: Node, name: str, expected: str, hint: str = "") -> NoReturn:
     if node.value is None and not hint:
         hint = "remove the line to have the default"
-    fail("variable-type", f"{name}: expected {expected}, found {found(node)}", node.file, node.line, hint)
+    step = hint or f"docs/variables.md describes {name}"
+    fail("variable-type", f"{name}: expected {expected}, found {found(node)}", node.file, node.line, step)
 
 
 def _read_bool(node: Node, name: str) -> bool:

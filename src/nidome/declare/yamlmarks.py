@@ -92,7 +92,8 @@ class _Frame:
 
 def fail(code: str, message: str, file: str, line: int = 0, hint: str = "") -> NoReturn:
     """Raise a DeclarationError at ``file:line``."""
-    raise DeclarationError(code, message, where=f"{file}:{line}" if line else file, hint=hint)
+    step = hint or "correct it and run again; docs/inventory.md says what the files may hold"
+    raise DeclarationError(code, message, where=f"{file}:{line}" if line else file, hint=step)
 
 
 def read_text(path: Path, shown: str = "") -> str:
