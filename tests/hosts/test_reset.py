@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from clusters import Cluster
+from empty import empty_host
 from traces import differences, look
-
-from nidome.cli.up import write_declaration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,25 +58,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, cluster_cache: Path) -> It
     """Return a host on which nothing was installed yet, and an inventory for it."""
     found = Cluster(tmp_path_factory.mktemp("reset"), cluster_cache, name="reset1")
     try:
-        found.nidome("machines", "create", found.name, "--blobs", str(cluster_cache / "blobs" / "sha256"))
-        _write_inventory(found)
+        empty_host(found)
         yield found
     finally:
         found.remove()
-
-
-def _write_inventory(cluster: Cluster) -> None:
-    machine = json.loads(cluster.nidome("machines", "list", "--json").stdout)[0]
-    write_declaration(cluster.inventory, [cluster.name])
-    variables = {
-        "ansible_host": machine["address"],
-        "ansible_user": machine["user"],
-        "ansible_ssh_private_key_file": machine["key"],
-        "ansible_ssh_common_args": f"-o UserKnownHostsFile={machine['known_hosts']}",
-    }
-    file = cluster.inventory / "host_vars" / cluster.name / "machine.yml"
-    file.parent.mkdir(parents=True)
-    file.write_text("".join(f"{n}: {json.dumps(v)}\n" for n, v in variables.items()), encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -171,10 +155,20 @@ def test_half_an_install(cluster: Cluster, untouched: dict[str, str]) -> None:
     assert differences(untouched, look(cluster)) == []
 
 
+def test_packages(cluster: Cluster) -> None:
+    """Packages that the host lacked are purged again, and with them the lists that had to be fetched."""
+    cluster.host("apt-get purge -qq -y socat ethtool 2>/dev/null; rm -f /var/lib/apt/lists/*Packages")
+    before = look(cluster)
+    _install(cluster)
+    assert "file /usr/bin/socat" in look(cluster)
+    _reset(cluster)
+    assert differences(before, look(cluster)) == []
+
+
 def test_what_others_put_there_stays(cluster: Cluster, untouched: dict[str, str]) -> None:
     """Files that somebody else put beside Nidome's stay, and what Nidome replaced is put back."""
     cluster.host(
-        "mkdir -p /etc/containerd; echo mine > /etc/containerd/config.toml; chmod 600 /etc/containerd/config.toml"
+        "cd /etc; mkdir containerd; echo mine > containerd/config.toml; chmod 600 containerd/config.toml"
     )
     cluster.host("mkdir -p /var/lib/nidome/machines/other; echo mine > /var/lib/nidome/machines/other/disk")
     _install(cluster)

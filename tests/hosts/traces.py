@@ -1,4 +1,4 @@
-"""A look at a host that owes nothing to nidome: files, units, mounts, network, packet filter, cgroups, processes."""
+"""A look at a host that owes nothing to nidome: files, units, mounts, network, cgroups, processes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ _SCRIPT = r"""
 import hashlib, json, os, subprocess, sys
 
 seen = {}
+unread = ("/run/host/", "/usr/lib/", "/usr/share/")
 
 
 def lines(*command):
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE).stdout.decode().splitlines()
+    return subprocess.run(command, capture_output=True).stdout.decode().splitlines()
 
 
 for root in ("/etc", "/usr", "/opt", "/var", "/run", "/root", "/home", "/srv", "/lost+found", "/boot"):
@@ -30,8 +31,8 @@ for root in ("/etc", "/usr", "/opt", "/var", "/run", "/root", "/home", "/srv", "
                 said = "%o %d:%d" % (status.st_mode, status.st_uid, status.st_gid)
                 if os.path.islink(path):
                     said += " " + os.readlink(path)
-                elif os.path.isfile(path) and not path.startswith(("/run/host/", "/usr/lib/", "/usr/share/")):
-                    said += " " + hashlib.sha256(open(path, "rb").read()).hexdigest()
+                elif os.path.isfile(path) and not path.startswith(unread):
+                    said += " " + hashlib.sha1(open(path, "rb").read()).hexdigest()
             except OSError as error:
                 said = "unreadable %s" % error.errno
             seen["file " + path] = said
@@ -56,11 +57,11 @@ for place, _, _ in os.walk("/sys/fs/cgroup"):
 for entry in os.listdir("/proc"):
     if entry.isdigit():
         try:
-            command = open("/proc/%s/cmdline" % entry, "rb").read().decode(errors="replace").replace("\0", " ")
+            command = open("/proc/%s/cmdline" % entry, "rb").read().decode(errors="replace")
         except OSError:
             continue
         if command:
-            seen["process " + command] = ""
+            seen["process " + command.replace("\0", " ")] = ""
 for place, _, files in os.walk("/proc/sys"):
     for name in files:
         path = os.path.join(place, name)
@@ -74,7 +75,7 @@ json.dump(seen, sys.stdout)
 # What changes by itself on a host where nothing is done: the journal, counters, and how we look.
 _RESTLESS = re.compile(
     r"file /(var/log/journal|run/log/journal|run/systemd/(journal|units|sessions|users|transient|inhibit)"
-    r"|var/lib/systemd|run/user|run/sshd|run/utmp|var/log/(wtmp|btmp|lastlog)|tmp|var/tmp)(/.*)?"
+    r"|var/log/(apt|dpkg[.]log|alternatives[.]log)|var/lib/systemd|run/user|run/sshd|run/utmp|var/log/(wtmp|btmp|lastlog)|tmp|var/tmp)(/.*)?"
     r"|unit (systemd-tmpfiles|systemd-journal|apt-|dpkg-|e2scrub|fstrim|session-|user|run-).*"
     r"|setting /proc/sys/(fs/(dentry-state|file-nr|inode-nr|inode-state|aio-nr|quota/syncs)"
     r"|kernel/(ns_last_pid|pty/nr|random/.*|perf_.*)|net/netfilter/nf_conntrack_count)"
