@@ -47,7 +47,7 @@ _DIRECTORIES = (
 
 def _os_release() -> Dict[str, str]:
     text = read_text("/etc/os-release") or ""
-    return {k: v.strip('"') for k, v in re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE)}
+    return {k: v.strip("\"'") for k, v in re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE)}
 
 
 def _capabilities() -> int:

@@ -117,5 +117,5 @@ def _text_delta(resource: Resource, observed: dict[str, Any]) -> Delta:
     if getattr(resource, "secret", False):
         return Delta(name, "***", "***")
     if "$text" not in observed:
-        return Delta(name, f"sha256 {observed['sha256']}", f"sha256 {resource.desired()['sha256']}")
+        return Delta(name, f"sha256 {observed.get('sha256')}", f"sha256 {resource.desired()['sha256']}")
     return Delta(name, observed["$text"], _text(resource))

@@ -13,7 +13,9 @@ from nidome.agent.ledger import Ledger
 
 KEYS = st.sampled_from(["/a", "/b", "/c", "/d"])
 DATA = st.sampled_from([None, {"implicit": True}, {"owned": True}, {"owned": False}])
-STEPS = st.lists(st.one_of(st.tuples(st.just("add"), KEYS, DATA), st.tuples(st.just("drop"), KEYS, st.none())))
+STEPS = st.lists(
+    st.one_of(st.tuples(st.just("add"), KEYS, DATA), st.tuples(st.just("drop"), KEYS, st.none()))
+)
 
 
 def _ids(ledger: Ledger) -> list[str]:

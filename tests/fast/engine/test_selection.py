@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+
+from nidome.engine.selection import Selection
+
+
+@pytest.mark.parametrize(
+    ("tags", "skip", "mine", "takes"),
+    [
+        ((), (), (), True),
+        ((), (), ("etcd",), True),
+        (("etcd",), (), ("etcd", "download"), True),
+        (("download",), (), ("etcd", "download"), True),
+        (("etcd",), (), ("node",), False),
+        (("etcd",), (), (), False),
+        (("etcd", "node"), (), ("node",), True),
+        ((), ("etcd",), ("etcd", "download"), False),
+        ((), ("download",), ("node",), True),
+        (("etcd",), ("download",), ("etcd", "download"), False),
+        (("etcd",), (), ("always",), True),
+        (("etcd",), ("always",), ("always",), False),
+        ((), (), ("never",), False),
+        ((), (), ("never", "debug"), False),
+        (("debug",), (), ("never", "debug"), True),
+        (("never",), (), ("never", "debug"), True),
+        (("all",), (), ("never",), False),
+        (("all",), (), ("etcd",), True),
+        (("all",), (), (), True),
+        (("all",), ("etcd",), ("etcd",), False),
+        (("tagged",), (), ("etcd",), True),
+        (("tagged",), (), (), False),
+        (("untagged",), (), (), True),
+        (("untagged",), (), ("etcd",), False),
+        ((), ("tagged",), ("etcd",), False),
+        ((), ("tagged",), (), True),
+        ((), ("untagged",), (), False),
+        ((), ("all",), ("etcd",), False),
+        ((), ("all",), ("always",), True),
+    ],
+)
+def test_tags_choose_as_in_ansible(
+    tags: tuple[str, ...], skip: tuple[str, ...], mine: tuple[str, ...], *, takes: bool
+) -> None:
+    """--tags and --skip-tags choose tasks as in Ansible, with always, never, all, tagged and untagged."""
+    assert Selection(tags, skip).takes(mine) is takes
+
+
+def test_a_misspelt_tag_is_found() -> None:
+    """A tag that no task has is told, the words with a meaning of their own are not."""
+    chosen = Selection(("contianerd", "all", "etcd"), ("never", "nod"))
+    assert chosen.unknown(["etcd", "node", "containerd"]) == ("contianerd", "nod")
+
+
+@pytest.mark.parametrize(
+    ("selection", "everything"),
+    [
+        (Selection(), True),
+        (Selection(limit=("node1",)), True),
+        (Selection(tags=("etcd",)), False),
+        (Selection(skip=("etcd",)), False),
+    ],
+)
+def test_only_a_whole_run_can_tell_what_is_undeclared(selection: Selection, *, everything: bool) -> None:
+    """A run with tags never removes what its tasks do not name; a run limited to hosts may, on those hosts."""
+    assert selection.everything is everything
