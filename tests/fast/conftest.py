@@ -47,6 +47,7 @@ FACTS: dict[str, Any] = {
     "routes": ["192.168.50.0/24 eth0"],
     "resolved": False,
     "openssl": True,
+    "nft": "1.0.6",
     "sockets": [],
     "directories": [],
     "units": [],

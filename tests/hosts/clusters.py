@@ -77,6 +77,7 @@ class Cluster:
     name: str = "node1"
     os: str = "debian:12"
     variables: dict[str, Any] = field(default_factory=dict)
+    range: str = ""
     started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     @property

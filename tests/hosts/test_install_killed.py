@@ -21,16 +21,19 @@ pytestmark = pytest.mark.hosts
 _SOAK = bool(os.environ.get("NIDOME_SOAK"))
 _SEEDS = range(100 if _SOAK else 5)
 _INSTALL_SECONDS = 8.0  # kills fall into the time that an undisturbed install takes
+_RANGE = "10.61.77.0/24"  # one address for all, so that the files that name it are the same
 _AGENT = "import sys,os,json"  # the first line of what an agent is started with
 
 # Keys and certificates are different in every cluster; so is what Nidome notes of inodes and times.
-_UNIQUE = re.compile(r"^[0-9a-f]{64}  (/etc/kubernetes/ssl/|/var/lib/nidome/(ledger|known|declared|units))")
+_UNIQUE = re.compile(
+    r"^[0-9a-f]{64}  (/etc/kubernetes/ssl/|/var/lib/nidome/(ledger|known|declared|units)|/etc/ssh/|/etc/machine-id|/root/\.ssh/|.*\.pyc$)"
+)
 
 
 @pytest.fixture(scope="module")
 def undisturbed(cluster_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """What a host looks like after an install that nothing disturbed."""
-    made = Cluster(tmp_path_factory.mktemp("undisturbed"), cluster_cache)
+    made = Cluster(tmp_path_factory.mktemp("undisturbed"), cluster_cache, range=_RANGE)
     try:
         made.up()
         made.apply()
@@ -42,7 +45,7 @@ def undisturbed(cluster_cache: Path, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture
 def cluster(cluster_cache: Path, tmp_path: Path) -> Iterator[Cluster]:
     """A host without a cluster, and the inventory for one."""
-    made = Cluster(tmp_path, cluster_cache)
+    made = Cluster(tmp_path, cluster_cache, range=_RANGE)
     # A check that cannot pass: the host and the inventory are made, and nothing is installed.
     try:
         made.nidome("up", "-e", "kube_apiserver_port=22", status=1)

@@ -16,11 +16,11 @@ pytestmark = pytest.mark.hosts
 _VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     # etcd with TLS, kube-proxy through iptables, a systemd that restarts ever more slowly by itself.
     "etcd-iptables": ("debian:13", {"etcd_deployment_type": "host", "kube_proxy_mode": "iptables"}),
-    # Python 3.9, OpenSSL 1.1.1 and systemd 247; other networks, directories and names.
+    # Python 3.9, OpenSSL 1.1.1, systemd 247 and an nft too old for kube-proxy; other networks, directories, names.
     "other-places": (
         "debian:11",
         {
-            "kube_service_addresses": "10.96.0.0/16", "kube_pods_subnet": "10.97.0.0/16", "cluster_name": "lab.internal",
+            "kube_proxy_mode": "iptables", "kube_service_addresses": "10.96.0.0/16", "kube_pods_subnet": "10.97.0.0/16", "cluster_name": "lab.internal",
             "bin_dir": "/opt/bin", "containerd_storage_dir": "/srv/containerd", "kubelet_max_pods": 20,
             "supplementary_addresses_in_ssl_keys": ["api.lab.internal", "192.0.2.77"],
         },

@@ -106,6 +106,14 @@ def _writable(path: str) -> bool:
     return not os.statvfs(path).f_flag & os.ST_RDONLY
 
 
+def _nft_version() -> str:
+    """Return the version of nft, "" where it is not installed (yet)."""
+    if shutil.which("nft") is None:
+        return ""
+    found = re.search(r"v(\d+(?:\.\d+)*)", run(["nft", "--version"], check=False))
+    return found.group(1) if found else ""
+
+
 def _systemd() -> int:
     if read_text("/proc/1/comm") != "systemd\n":
         return 0
@@ -149,6 +157,7 @@ def gather(directories: List[str]) -> Dict[str, Any]:
         "routes": _routes(),
         "resolved": os.path.exists("/run/systemd/resolve/resolv.conf"),
         "openssl": shutil.which("openssl") is not None,
+        "nft": _nft_version(),
         "sockets": [path for path in _SOCKETS if os.path.exists(path)],
         "directories": [path for path in _DIRECTORIES if os.path.isdir(path) and os.listdir(path)],
         "units": [u for u in _RUNTIMES if _has_unit(u)],

@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Any
 
-from nidome.errors import PreflightError
+from nidome.errors import PreflightError, UsageError
 from nidome.roles.store import CLIENT_PORT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from nidome.model.spec import ClusterSpec, HostSpec
 
-__all__ = ["CHECKS", "IMMUTABLE", "Check", "check_host", "directories", "require_fit"]
+__all__ = ["CHECKS", "IMMUTABLE", "Check", "check_host", "directories", "require_fit", "require_known"]
 
 _MEMORY_MIB = 1024
 _FREE_MIB = 2048
-_PYTHON = (3, 9)
+_NFT = (1, 0, 1)
 _SYSTEMD = 245
 _CONTROLLERS = ("cpu", "cpuset", "memory", "pids")
 _FAMILIES = ("debian", "ubuntu")
@@ -124,6 +124,17 @@ def _writable(_spec: ClusterSpec, _host: HostSpec, facts: Mapping[str, Any]) -> 
             )
 
 
+def _nft(spec: ClusterSpec, _host: HostSpec, facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Check what kube-proxy's nftables mode needs: nft 1.0.1 (Debian 11 has 0.9.8)."""
+    version = facts["nft"] or ("0.9.8" if (facts["os"], facts["os_version"]) == ("debian", "11") else "")
+    old = version and tuple(int(n) for n in version.split(".")) < _NFT
+    if spec.kube_proxy_mode.value == "nftables" and old:
+        yield (
+            f"kube-proxy's nftables mode needs nft 1.0.1, the host has {version}",
+            "set kube_proxy_mode: iptables in the inventory",
+        )
+
+
 def _controllers(_spec: ClusterSpec, _host: HostSpec, facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     missing = [c for c in _CONTROLLERS if c not in facts["cgroup_controllers"]]
     if missing:
@@ -167,12 +178,13 @@ def _ports(spec: ClusterSpec, host: HostSpec, facts: Mapping[str, Any]) -> Itera
 
 
 def _networks(spec: ClusterSpec, _host: HostSpec, facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for setting in (spec.kube_service_addresses, spec.kube_pods_subnet):
+    for name in ("kube_service_addresses", "kube_pods_subnet"):
+        setting = getattr(spec, name)
         for route in facts["routes"]:
             network, _, device = route.partition(" ")
             if device != "cni0" and IPv4Network(setting.value).overlaps(IPv4Network(network)):
                 yield (
-                    f"{setting.value} ({setting.origin}) overlaps the host's route {network} on {device}",
+                    f"{name} {setting.value} ({setting.origin}) overlaps the host's route {network} on {device}",
                     "choose another network in the inventory",
                 )
 
@@ -185,10 +197,24 @@ CHECKS: tuple[Check, ...] = (
     Check("disk-space", "there is room where data goes", _disk),
     Check("writable", "the directories can be written to", _writable),
     Check("cgroup-controllers", "the kernel has the cgroup controllers", _controllers),
+    Check("nft", "nft is new enough for kube-proxy's mode", _nft),
     Check("foreign-runtime", "no other container runtime or Kubernetes is there", _foreign),
     Check("ports", "the ports are free, or our own components have them", _ports),
     Check("networks", "pod and service networks do not overlap the host's routes", _networks),
 )
+
+
+def require_known(ignored: Iterable[str]) -> None:
+    """Raise UsageError for a check to be ignored that does not exist."""
+    names = [check.name for check in CHECKS]
+    for name in ignored:
+        if name not in names:
+            raise UsageError(
+                "check-unknown",
+                f"no preflight check '{name}'",
+                where="--ignore-preflight-errors, ignore_preflight_errors",
+                hint="checks: " + ", ".join(names),
+            )
 
 
 def check_host(
