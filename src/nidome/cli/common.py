@@ -236,3 +236,6 @@ def recorded(spec: ClusterSpec, show: Sink, command: Sequence[str]) -> Iterator[
         raise
     finally:
         recorder.close()
+        if recorder.lost:
+            hint = "free space, or point NIDOME_STATE_DIR elsewhere"
+            show(Diagnostic("warning", "record-torn", recorder.lost, str(recorder.path), hint))

@@ -20,7 +20,7 @@ from nidome.errors import StateError, UsageError
 from nidome.events import PlanReady, PlayStarted, RunFinished, Staged
 from nidome.roles.base import HostContext, InstalledArtifact
 from nidome.roles.playbook import HostPlay, artifact_names, evaluate
-from nidome.roles.preflight import directories, require_fit
+from nidome.roles.preflight import directories, require_fit, require_known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,6 +97,7 @@ class Run:
         with self._phase("facts"):
             facts = self._session.call("facts", directories=directories(self.spec))
         ignored = (*self.options.ignore_preflight, *self.spec.ignore_preflight_errors.value)
+        require_known(ignored)
         for host in self._session.hosts:
             require_fit(self.spec, host, facts[host.name], ignored)
         with self._phase("artifacts"):

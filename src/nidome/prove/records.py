@@ -6,6 +6,7 @@ they happened, and ``meta.json`` from the first event on, so that a killed run h
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -55,9 +56,19 @@ class Recorder:
                 hint="free space, or point NIDOME_STATE_DIR elsewhere",
             ) from None
         self._meta: dict[str, Any] = {"run": run, "status": "running"}
+        self.lost = ""
+        """Why the record is not whole, "" while it is: a run is not given up for its record."""
 
     def __call__(self, event: Event) -> None:
-        """Write an event down."""
+        """Write an event down; once that fails, nothing more is written."""
+        if self.lost:
+            return
+        try:
+            self._record(event)
+        except OSError as error:
+            self.lost = error.strerror or str(error)
+
+    def _record(self, event: Event) -> None:
         self._events.write(json.dumps(event.to_json(), default=str) + "\n")
         self._events.flush()
         if isinstance(event, RunStarted):
@@ -67,7 +78,8 @@ class Recorder:
                 "hosts": event.hosts,
                 "declaration": event.declaration,
             }
-            self._write({**started, "started": event.at, "version": event.version, "pid": os.getpid()})
+            process = {"pid": os.getpid(), "process": _process(os.getpid())}
+            self._write({**started, "started": event.at, "version": event.version, **process})
         if isinstance(event, RunFinished):
             self._write(
                 {
@@ -87,11 +99,15 @@ class Recorder:
     def abort(self, error: dict[str, str]) -> None:
         """Say that the run ended before it could finish."""
         if self._meta["status"] == "running":
-            self._write({"status": "aborted", "error": error})
+            try:
+                self._write({"status": "aborted", "error": error})
+            except OSError as failure:
+                self.lost = failure.strerror or str(failure)
 
     def close(self) -> None:
         """Close the file of events."""
-        self._events.close()
+        with contextlib.suppress(OSError):
+            self._events.close()
 
 
 @dataclass(frozen=True)
@@ -118,8 +134,14 @@ class Record:
 def listing(directory: Path | None = None) -> list[Record]:
     """Return all records, newest first."""
     root = directory or runs_directory()
-    paths = sorted((p for p in root.iterdir() if p.is_dir()), reverse=True) if root.is_dir() else []
-    return [Record(path.name, path, _meta(path)) for path in paths]
+    paths = [p for p in root.iterdir() if p.is_dir()] if root.is_dir() else []
+    records = [Record(path.name, path, _meta(path)) for path in paths]
+    return sorted(records, key=_when, reverse=True)
+
+
+def _when(record: Record) -> tuple[str, float, str]:
+    """Return what records are ordered by: ids tell seconds, the time of the first event tells more."""
+    return record.run.partition("-")[0], float(record.meta.get("started") or 0), record.run
 
 
 def _meta(path: Path) -> dict[str, Any]:
@@ -128,13 +150,17 @@ def _meta(path: Path) -> dict[str, Any]:
         status = meta["status"]
     except (OSError, ValueError, TypeError, KeyError):
         return {"run": path.name, "status": "unreadable"}
-    if status == "running" and not _alive(meta.get("pid", 0)):
+    if status == "running" and _process(meta.get("pid", 0)) != meta.get("process", ""):
         meta["status"] = "killed"
     return meta
 
 
-def _alive(pid: int) -> bool:
-    return bool(pid) and Path(f"/proc/{pid}").exists()
+def _process(pid: int) -> str:
+    """Return when a process was started (in ticks, see proc(5)), so that a later one with its id is another."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+    except OSError:
+        return "gone"
 
 
 def find(run: str, directory: Path | None = None) -> Record:

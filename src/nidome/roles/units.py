@@ -69,6 +69,6 @@ def _command(words: Sequence[str]) -> str:
 
 def _quoted(word: str) -> str:
     escaped = word.replace("%", "%%").replace("$", "$$")
-    if any(c in escaped for c in " \t\"'\\;"):
-        return '"' + escaped.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if not escaped or any(c in escaped for c in " \t\n\"'\\;"):
+        return '"' + escaped.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
     return escaped
