@@ -65,7 +65,10 @@ class Api:
             context.load_cert_chain(certificate, key)
         except (OSError, ssl.SSLError) as error:
             raise ResourceError(
-                "api-credentials", f"cannot use {certificate}: {error}", where=self.server
+                "api-credentials",
+                f"cannot use {certificate}: {error}",
+                where=self.server,
+                hint="nidome apply --tags certificates",
             ) from None
         url = urllib.parse.urlsplit(self.server)
         connection = http.client.HTTPSConnection(
@@ -107,7 +110,10 @@ class Api:
             except (http.client.HTTPException, OSError) as error:
                 self.close()
                 raise ResourceError(
-                    "api-unreachable", f"the API server does not answer: {error}", where=self.server
+                    "api-unreachable",
+                    f"the API server does not answer: {error}",
+                    where=self.server,
+                    hint="nidome logs kube-apiserver",
                 ) from None
             if status == _UNAUTHORIZED:
                 # The certificate may have been made anew since: the next request reads it again.
@@ -158,7 +164,12 @@ class Api:
                 hint="run `nidome apply --take-over` to own these fields",
             )
         if status >= _FAILURE or not isinstance(answer, dict):
-            raise ResourceError("api-refused", f"HTTP {status}: {message[:400]}", where=path)
+            raise ResourceError(
+                "api-refused",
+                f"HTTP {status}: {message[:400]}",
+                where=path,
+                hint="nidome logs kube-apiserver",
+            )
         return answer
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ ends, the operation under way is finished first; waiting for a condition is give
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -38,6 +39,11 @@ _BACKOFF = "/run/nidome/backoff"
 # What is kept in the state directory, the ledger last: a purge that is cut short is made again.
 _KEPT = ("agent", "blobs", "kept", "units", "known.json", "declared.json", "ledger.jsonl")
 _CHUNK = 1 << 20
+_SAME_VERSION = "the agent and nidome must be of one version"
+_OS_HINTS = {
+    errno.ENOSPC: "free some disk space on the host, then run this again",
+    errno.EROFS: "remount the file system for writing, then run this again",
+}
 _WORKERS = 4
 
 
@@ -267,11 +273,9 @@ class Agent:
 
 
 def _from_os(error: OSError, where: str) -> ResourceError:
-    hints = {28: "free some disk space", 30: "remount the file system for writing"}
     place = f"{where} ({error.filename})" if error.filename else where
-    return ResourceError(
-        "host-refused", error.strerror or str(error), where=place, hint=hints.get(error.errno or 0, "")
-    )
+    hint = _OS_HINTS.get(error.errno or 0, "see what is there on the host, then run this again")
+    return ResourceError("host-refused", error.strerror or str(error), where=place, hint=hint)
 
 
 def _as_error(error: Exception, where: str) -> NidomeError:
@@ -294,7 +298,9 @@ def _received(size: int) -> Iterator[bytes]:
     while size:
         block = sys.stdin.buffer.read(min(_CHUNK, size))
         if not block:
-            raise ResourceError("artifact-torn", "the connection ended within an artifact")
+            raise ResourceError(
+                "artifact-torn", "the connection ended within an artifact", hint="run this again"
+            )
         size -= len(block)
         yield block
 
@@ -333,14 +339,16 @@ def _answer(agent: Agent, line: bytes) -> Dict[str, Any]:
         request = json.loads(line)
         name, number = request.pop("op", ""), request.pop("id", 0)
     except (ValueError, AttributeError, TypeError):
-        return {"id": 0, "error": ResourceError("malformed-request", "a line is not a request").to_json()}
+        error = ResourceError("malformed-request", "a line is not a request", hint=_SAME_VERSION)
+        return {"id": 0, "error": error.to_json()}
     if name not in _OPERATIONS:
-        return {"id": number, "error": ResourceError("unknown-operation", f"no operation '{name}'").to_json()}
+        error = ResourceError("unknown-operation", f"no operation '{name}'", hint=_SAME_VERSION)
+        return {"id": number, "error": error.to_json()}
     operation: Callable[..., Any] = getattr(agent, name)
     try:
         return {"id": number, "ok": operation(**request)}
-    except Exception as error:  # noqa: BLE001 - the loop goes on: the engine decides what an error means
-        return {"id": number, "error": _as_error(error, name).to_json()}
+    except Exception as failure:  # noqa: BLE001 - the loop goes on: the engine decides what an error means
+        return {"id": number, "error": _as_error(failure, name).to_json()}
 
 
 def main(code: str = "", state: str = STATE, lock: str = LOCK) -> None:

@@ -58,12 +58,16 @@ def run(
         ) from None
     except subprocess.TimeoutExpired:
         raise ResourceError(
-            "program-timeout", f"'{' '.join(arguments[:3])}' took over {timeout:.0f} s"
+            "program-timeout",
+            f"'{' '.join(arguments[:3])}' took over {timeout:.0f} s",
+            hint="see what it waits for on the host, then run this again",
         ) from None
     if check and done.returncode != 0:
         words = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()[-3:]
         raise ResourceError(
-            "program-failed", f"'{' '.join(arguments[:4])}' exited {done.returncode}: {' / '.join(words)}"
+            "program-failed",
+            f"'{' '.join(arguments[:4])}' exited {done.returncode}: {' / '.join(words)}",
+            hint="try it on the host, then run this again",
         )
     return done.stdout.decode(errors="replace")
 

@@ -150,7 +150,7 @@ class AgentConnection:
     @staticmethod
     def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
         if stream is None:
-            raise TransportError("no-pipe", "the agent's process has no pipes")
+            raise TransportError("no-pipe", "the agent's process has no pipes", hint="run this again")
         return stream
 
     def _greet(self) -> None:

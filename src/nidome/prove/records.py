@@ -156,7 +156,7 @@ def _meta(path: Path) -> dict[str, Any]:
 
 
 def _process(pid: int) -> str:
-    """Return when a process was started (in ticks, see proc(5)), so that a later one with its id is another."""
+    """Return when a process was started (in ticks, see proc(5)): a later one with its id is another."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
     except OSError:

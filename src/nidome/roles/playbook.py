@@ -33,9 +33,9 @@ CLUSTER: tuple[Play, ...] = (
     Play("Prepare for etcd install", _ALL, (PREINSTALL, PKI)),
     Play("Install etcd", ("etcd", "kube_control_plane"), (STORE,)),
     Play("Install the control plane", _CONTROL, (CONTROL_PLANE,)),
-    Play("Install Kubernetes nodes", _CLUSTER, (CONTAINERD, SANDBOX_IMAGE, KUBE_PROXY)),
+    Play("Install Kubernetes nodes", _CLUSTER, (CONTAINERD, SANDBOX_IMAGE, KUBE_PROXY, DNS_IMAGE)),
     Play("Invoke kubeadm and install a CNI", _CONTROL, (API_READY, KUBELET, ACCESS, APPROVER)),
-    Play("Install Kubernetes apps", _CONTROL, (DNS, DNS_IMAGE, USER_IMAGES)),
+    Play("Install Kubernetes apps", _CONTROL, (DNS, USER_IMAGES)),
     Play("Wait for the cluster", _CLUSTER, (NODE, DNS_READY)),
 )
 

@@ -183,8 +183,9 @@ def _networks(spec: ClusterSpec, _host: HostSpec, facts: Mapping[str, Any]) -> I
         for route in facts["routes"]:
             network, _, device = route.partition(" ")
             if device != "cni0" and IPv4Network(setting.value).overlaps(IPv4Network(network)):
+                place = f"the host's route {network} on {device}"
                 yield (
-                    f"{name} {setting.value} ({setting.origin}) overlaps the host's route {network} on {device}",
+                    f"{name} {setting.value} ({setting.origin}) overlaps {place}",
                     "choose another network in the inventory",
                 )
 

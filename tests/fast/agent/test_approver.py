@@ -86,7 +86,7 @@ def test_some_of_its_names_will_do(tmp_path: Path, names: str) -> None:
 def test_what_is_not_its_own_is_refused(
     tmp_path: Path, subjects: tuple[str, ...], names: str, reason: str
 ) -> None:
-    """A request for another subject, or with a name that the node does not have, is refused with its reason."""
+    """A request for another subject, or with a name that the node does not have, is refused with a reason."""
     assert reason in refusal(_request(_csr(tmp_path, *subjects, names=names)), NODE)
 
 
@@ -110,7 +110,7 @@ def test_what_is_not_its_own_is_refused(
     ],
 )
 def test_each_condition_counts(csr: str, spec: dict[str, Any], node: Any, reason: str) -> None:
-    """A sender that is no node, other usages, a node without such addresses and a damaged request are refused."""
+    """A sender that is no node, other usages, missing addresses and a damaged request are refused."""
     said = refusal(_request(csr, **spec), node)
     assert said
     assert reason in said

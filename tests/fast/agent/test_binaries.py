@@ -69,7 +69,7 @@ def test_replacing_one_name_leaves_the_others(tmp_path: Path, stocked: Host) -> 
 
 
 def test_a_corrupt_artifact_is_refused(tmp_path: Path, stocked: Host) -> None:
-    """An artifact whose hash is wrong is not installed, and is dropped so that the next run sends it again."""
+    """An artifact whose hash is wrong is not installed, and is dropped so that it is sent again."""
     blob = Path(stocked.state) / "blobs" / DIGEST
     blob.write_bytes(b"truncated")
     with pytest.raises(ResourceError) as raised:
@@ -113,7 +113,7 @@ def test_hashes_are_kept_for_the_next_run(
 
 
 @pytest.mark.parametrize("same_inode", [True, False])
-def test_a_touched_file_is_hashed_again(tmp_path: Path, stocked: Host, same_inode: bool) -> None:
+def test_a_touched_file_is_hashed_again(tmp_path: Path, stocked: Host, *, same_inode: bool) -> None:
     """A program exchanged for one of the same size, with its old time put back, is found out at once."""
     wanted = _wanted(tmp_path)
     binary.apply(wanted, stocked)
@@ -124,21 +124,21 @@ def test_a_touched_file_is_hashed_again(tmp_path: Path, stocked: Host, same_inod
         os.unlink(wanted.path)
     Path(wanted.path).write_bytes(bytes(len(CONTENT)))
     os.utime(wanted.path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    os.chmod(wanted.path, 0o755)
+    Path(wanted.path).chmod(0o755)
     assert os.stat(wanted.path).st_size == status.st_size
     assert _differs(wanted, Host(stocked.state))
 
 
 def test_a_hash_learned_too_early_is_not_kept(tmp_path: Path, host: Host) -> None:
-    """A file hashed in the tick in which it was written is hashed again: a second write could look the same."""
+    """A file hashed in the tick in which it was written is hashed again: a second write may look the same."""
     path = tmp_path / "fresh"
     path.write_bytes(b"one")
-    learned = []
-    host.learned("first", str(path), lambda p: learned.append(p))
-    host.learned("first", str(path), lambda p: learned.append(p))
+    learned: list[str] = []
+    host.learned("first", str(path), learned.append)
+    host.learned("first", str(path), learned.append)
     _age(str(path))
     for _ in range(2):
-        host.learned("second", str(path), lambda p: learned.append(p))
+        host.learned("second", str(path), learned.append)
     assert len(learned) in (2, 3)
     assert learned[-1] == str(path)
 
@@ -164,7 +164,7 @@ def test_a_damaged_cache_costs_only_time(tmp_path: Path, stocked: Host, damage: 
 
 
 @pytest.mark.parametrize("link", [True, False])
-def test_a_program_that_was_there_is_given_back(tmp_path: Path, stocked: Host, link: bool) -> None:
+def test_a_program_that_was_there_is_given_back(tmp_path: Path, stocked: Host, *, link: bool) -> None:
     """Removing a program puts back the one that stood at its path before, a link as a link."""
     path = tmp_path / "program"
     if link:

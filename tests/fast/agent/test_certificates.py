@@ -176,7 +176,7 @@ def test_a_wrong_mode_costs_no_certificate(host: Host, ca: Certificate, leaf: Ce
     files = [ca.path, ca.key_path, leaf.path, leaf.key_path, token.path]
     before = {p: Path(p).read_bytes() for p in files}
     for path in files:
-        os.chmod(path, 0o666)  # noqa: PTH101 - as the agent does
+        Path(path).chmod(0o604)
     assert len(_differences(host, ca, leaf, token)) == 3
     _apply(host, ca, leaf, token)
     assert _differences(host, ca, leaf, token) == {}
@@ -220,7 +220,9 @@ def test_a_kill_between_key_and_certificate_is_resumed(
 
 
 @pytest.mark.parametrize("renamed", [True, False])
-def test_a_new_authority_issues_anew(host: Host, ca: Certificate, leaf: Certificate, renamed: bool) -> None:
+def test_a_new_authority_issues_anew(
+    host: Host, ca: Certificate, leaf: Certificate, *, renamed: bool
+) -> None:
     """When an authority has another key or another name, what it issued before is seen as another's."""
     _apply(host, ca, leaf)
     if renamed:

@@ -71,7 +71,7 @@ def test_a_file_becomes_what_is_declared(wanted: File, host: Host, prepare: Any)
 
 
 def test_a_create_only_file_is_left_to_who_rotates_it(wanted: File, host: Host) -> None:
-    """A create-only file is written where it is missing; a later content is kept even when its mode is mended."""
+    """A create-only file is written where it is missing; a later content is kept when its mode is mended."""
     rotated = replace(wanted, ownership="create-only")
     _apply(rotated, host)
     Path(rotated.path).write_text("rotated")
@@ -98,7 +98,7 @@ def test_a_removed_file_gives_way_to_what_was_there(wanted: File, host: Host, be
 
 
 def test_prior_content_survives_a_kill_before_the_write(wanted: File, host: Host, again: Host) -> None:
-    """A run killed after the ledger entry and before the file still gives back the earlier content at a reset."""
+    """A run killed after the ledger entry and before the file still gives back the earlier content."""
     path = Path(wanted.path)
     path.write_text("theirs")
     host.ledger.add("File", wanted.path, prior=file._prior(wanted.path))
@@ -143,9 +143,9 @@ def test_directories_are_made_with_their_parents(tmp_path: Path, host: Host, me:
 
 @pytest.mark.parametrize("owned", [True, False])
 def test_only_an_owned_directory_goes_with_its_content(
-    tmp_path: Path, host: Host, me: tuple[str, str], owned: bool
+    tmp_path: Path, host: Host, me: tuple[str, str], *, owned: bool
 ) -> None:
-    """What components left in an owned directory is removed with it; another one stays while it is not empty."""
+    """What components left in an owned directory goes with it; another one stays while it is not empty."""
     wanted = Directory(str(tmp_path / "d"), "0755", *me, owned=owned)
     _apply(wanted, host)
     (tmp_path / "d" / "theirs").write_text("")
@@ -154,7 +154,7 @@ def test_only_an_owned_directory_goes_with_its_content(
 
 
 def test_a_directory_that_was_there_is_given_back(tmp_path: Path, host: Host, me: tuple[str, str]) -> None:
-    """A directory that stood there before keeps its content at a reset, even an owned one, and gets its mode back."""
+    """A directory that stood there before keeps its content at a reset, and gets its mode back."""
     path = tmp_path / "d"
     path.mkdir(mode=0o711)
     path.chmod(0o711)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -9,6 +9,9 @@ from nidome.agent.resources import kernel
 from nidome.agent.resources.kernel import KernelModule, Sysctl
 from nidome.engine.diff import compare
 from nidome.errors import ResourceError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)

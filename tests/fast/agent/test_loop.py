@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SOURCE = str(Path(nidome.__file__).parent.parent)
-PROGRAM = "import sys; sys.path.insert(0, {source!r}); from nidome.agent.main import main; main('', {state!r}, {lock!r})"
+PROGRAM = """
+import sys
+sys.path.insert(0, {source!r})
+from nidome.agent.main import main
+main("", {state!r}, {lock!r})
+"""
 
 
 class AgentProcess:
@@ -39,20 +44,24 @@ class AgentProcess:
         )
 
     def send(self, data: bytes) -> None:
+        """Write to the agent."""
         assert self.process.stdin is not None
         self.process.stdin.write(data)
         self.process.stdin.flush()
 
     def answer(self) -> dict[str, Any]:
+        """Read one answer."""
         assert self.process.stdout is not None
         found: dict[str, Any] = json.loads(self.process.stdout.readline())
         return found
 
     def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
+        """Ask for an operation and return the answer."""
         self.send(json.dumps({"id": 7, "op": operation, **arguments}).encode() + b"\n")
         return self.answer()
 
     def put(self, content: bytes, digest: str) -> dict[str, Any]:
+        """Send an artifact and return the answer."""
         request = {"id": 1, "op": "put", "sha256": digest, "size": len(content)}
         self.send(json.dumps(request).encode() + b"\n" + content)
         return self.answer()
@@ -167,7 +176,7 @@ def test_an_artifact_with_another_hash_is_refused(start: Callable[[], AgentProce
 def test_an_artifact_that_cannot_be_written_is_read_to_its_end(
     start: Callable[[], AgentProcess], tmp_path: Path
 ) -> None:
-    """Where an artifact cannot be written, its bytes are not taken for requests, and the connection goes on."""
+    """Where an artifact cannot be written, its bytes are not taken for requests, and all goes on."""
     agent = start()
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "blobs").mkdir()
@@ -214,7 +223,7 @@ def test_two_runs_cannot_collide(start: Callable[[], AgentProcess]) -> None:
 
 
 def test_a_killed_run_frees_the_lock(start: Callable[[], AgentProcess]) -> None:
-    """kill -9 of an agent frees its lock at once."""
+    """A kill -9 of an agent frees its lock at once."""
     first, second = start(), start()
     first.call("lock", who="first")
     first.process.send_signal(signal.SIGKILL)
@@ -223,7 +232,7 @@ def test_a_killed_run_frees_the_lock(start: Callable[[], AgentProcess]) -> None:
 
 
 def test_a_removed_lock_keeps_nobody_in(start: Callable[[], AgentProcess], tmp_path: Path) -> None:
-    """After a reset has removed the lock, whoever waited for it and whoever comes later exclude each other."""
+    """After a reset removed the lock, whoever waited for it and whoever comes later exclude each other."""
     first, waiting = start(), start()
     first.call("lock", who="first")
     waiting.send(b'{"id": 1, "op": "lock", "who": "waiting", "patience": 20}\n')

@@ -12,6 +12,7 @@ import pytest
 from nidome.agent.host import Host
 from nidome.agent.resources import unit
 from nidome.agent.resources.unit import Restart, Unit
+from nidome.agent.system import DIRECTORY
 from nidome.engine.diff import compare
 
 NAME = "nidome-test-of-restarts.service"
@@ -32,7 +33,7 @@ def config(tmp_path: Path) -> Path:
 
 def _note(host: Host, config: Path, **changes: Any) -> dict[str, Any]:
     """Write down what an agent notes before it asks for a start."""
-    inputs = {f"{unit.DIRECTORY}/{NAME}": None, str(config): host.sha256(str(config))}
+    inputs = {f"{DIRECTORY}/{NAME}": None, str(config): host.sha256(str(config))}
     note = {"boot": unit._boot(), "start": None, "asked": time.monotonic(), "inputs": inputs, "before": None}
     note.update(changes)
     path = Path(host.state) / "units" / f"{NAME}.json"
@@ -52,7 +53,7 @@ def _stale(host: Host, config: Path, shown: dict[str, str]) -> list[str]:
 
 
 def test_a_process_is_stale_while_its_input_differs(host: Host, config: Path) -> None:
-    """A process is stale exactly while an input differs from what it read: a repaired file needs no restart."""
+    """A process is stale exactly while an input differs from what it read: a repaired one is not."""
     note = _note(host, config)
     shown = _shown(note["asked"] + 0.1)
     assert _stale(host, config, shown) == []
@@ -129,8 +130,8 @@ def test_damaged_notes_fall_back_to_times(host: Host, config: Path, note: str) -
         ({}, False),
     ],
 )
-def test_what_counts_as_running(shown: dict[str, str], runs: bool) -> None:
-    """A unit counts as running when its process runs or is on its way, not when it waits to be tried again."""
+def test_what_counts_as_running(shown: dict[str, str], *, runs: bool) -> None:
+    """A unit counts as running when its process runs or is on its way, not while it waits to be retried."""
     assert unit._runs(shown) is runs
 
 
@@ -146,7 +147,7 @@ def test_what_counts_as_running(shown: dict[str, str], runs: bool) -> None:
 def test_each_state_of_a_unit_counts(
     tmp_path: Path, host: Host, monkeypatch: pytest.MonkeyPatch, shown: dict[str, str], attributes: list[str]
 ) -> None:
-    """A unit file that systemd has not read, a unit that is not enabled or does not run is a difference each."""
+    """A unit file not read by systemd, a unit that is not enabled or does not run is a difference each."""
     monkeypatch.setattr(unit, "DIRECTORY", str(tmp_path))
     wanted = Unit(NAME, "[Service]\n")
     (tmp_path / NAME).write_text(wanted.text)

@@ -6,15 +6,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from nidome.agent import system
 from nidome.errors import ResourceError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 KILLED = """
 import sys, time
@@ -60,9 +56,14 @@ def test_sweep_removes_what_a_kill_left(tmp_path: Path) -> None:
 
 def test_failed_write_leaves_nothing(tmp_path: Path) -> None:
     """An error while a file is written leaves neither the new file nor a half one."""
-    with pytest.raises(ZeroDivisionError), system.replaced(str(tmp_path / "file"), 0o644) as out:
-        out.write(b"half")
-        raise ZeroDivisionError
+
+    def fail() -> None:
+        with system.replaced(str(tmp_path / "file"), 0o644) as out:
+            out.write(b"half")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert os.listdir(tmp_path) == []
 
 
@@ -103,10 +104,10 @@ def test_programs_fail_with_a_code(arguments: list[str], code: str) -> None:
 
 
 @pytest.fixture
-def run_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Give a directory that stands for the host's /run."""
+def run_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a directory that stands for the host's /run."""
     monkeypatch.setattr(system, "RUN", str(tmp_path))
-    yield tmp_path
+    return tmp_path
 
 
 def test_keys_under_construction_are_swept(run_directory: Path) -> None:

@@ -44,6 +44,7 @@ class Direct:
         self.lost_at = ""
 
     def call(self, operation: str, **arguments: Any) -> Any:
+        """Ask for an operation and return its result."""
         if operation == self.lost_at:
             raise TransportError("host-lost", "the connection ended", where="node1")
         answer = getattr(self.agent, operation)(**json.loads(json.dumps(arguments)))
@@ -60,15 +61,18 @@ class Bench:
         self.events: list[Event] = []
 
     def file(self, name: str, content: str = "x", **more: Any) -> File:
+        """Return a file that must be so."""
         return File(str(self.directory / name), content, owner=ME, group=MINE, **more)
 
     def plan(self, *tasks: Task, removable: tuple[str, ...] = ()) -> HostPlan:
+        """Observe and plan."""
         resources = [r for t in tasks for r in t.resources]
         states = self.connection.call("observe", resources=[encode(r) for r in resources])
         observed = {r.id: s for r, s in zip(resources, states, strict=True)}
         return plan_host(self.context, [HostPlay(PLAY, tasks, ())], observed, Selection(), removable)
 
     def run(self, plan: HostPlan) -> HostRun:
+        """Carry a plan out."""
         self.events = []
         made = HostRun(plan, cast("AgentConnection", self.connection), self.events.append)
         made.play(PLAY.name)
@@ -76,6 +80,7 @@ class Bench:
 
     @property
     def finished(self) -> list[TaskFinished]:
+        """The results of tasks, in order."""
         return [e for e in self.events if isinstance(e, TaskFinished)]
 
     @property
@@ -85,7 +90,9 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, declared: Callable[..., ClusterSpec], context_of: Callable[..., HostContext]) -> Bench:
+def bench(
+    tmp_path: Path, declared: Callable[..., ClusterSpec], context_of: Callable[..., HostContext]
+) -> Bench:
     """Return a host of the test."""
     (tmp_path / "state").mkdir()
     return Bench(tmp_path, context_of(declared()))
@@ -139,7 +146,9 @@ def test_a_lost_host_is_unreachable(bench: Bench) -> None:
 def test_what_does_not_hold_is_an_error(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A change that something else undoes at once is an error, and is not reported as changed."""
     plan = bench.plan(Task("a", "one", (bench.file("f"),)))
-    monkeypatch.setattr("nidome.agent.resources.file.apply", lambda resource, _: Path(resource.path).write_text("-"))
+    monkeypatch.setattr(
+        "nidome.agent.resources.file.apply", lambda resource, _: Path(resource.path).write_text("-")
+    )
     done = bench.run(plan)
     assert done.failed
     assert bench.changed == []
@@ -175,7 +184,9 @@ def test_what_stays_unobservable_fails_its_task(bench: Bench, monkeypatch: pytes
     """What cannot be observed when its turn comes is an error with its reason, never a guess."""
     (bench.directory / "store").write_text("")
     manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "n"}}
-    wanted = KubeObject(manifest, ("https://127.0.0.1:1", "/ca", "/c", "/k"), "u.service", str(bench.directory / "store"))
+    wanted = KubeObject(
+        manifest, ("https://127.0.0.1:1", "/ca", "/c", "/k"), "u.service", str(bench.directory / "store")
+    )
     monkeypatch.setattr(bench.connection.agent.host, "unit", lambda _: {"ActiveState": "inactive"})
     monkeypatch.setattr(bench.connection.agent.host, "show_units", lambda _: None)
     plan = bench.plan(Task("a", "one", (wanted,)))

@@ -153,7 +153,7 @@ def test_a_stopped_unit_shows_its_state() -> None:
     unit = Unit("u.service", "")
     change = compare(unit, {**unit.desired(), "running": False, "$state": "failed (failed, oom-kill)"}).change
     assert change is not None
-    assert change.deltas == (Delta("running", "failed (failed, oom-kill)", True),)
+    assert change.deltas == (Delta("running", "failed (failed, oom-kill)", after=True),)
 
 
 @given(st.dictionaries(st.sampled_from(["mode", "owner", "sha256", "extra"]), st.integers(0, 2)))
@@ -162,7 +162,7 @@ def test_settled_is_exactly_equality(observed: dict[str, Any]) -> None:
     resource = File("/f", "x")
     desired = resource.desired()
     found = {k: desired.get(k, 0) if v == 0 else v for k, v in observed.items()}
-    assert compare(resource, found).settled is all(found.get(k) == v for k, v in desired.items())
+    assert compare(resource, found).settled == all(found.get(k) == v for k, v in desired.items())
 
 
 @pytest.mark.parametrize("resource", BY_ID)

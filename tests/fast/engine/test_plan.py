@@ -20,7 +20,7 @@ from nidome.roles.base import Handler, HostContext, Play, Task
 from nidome.roles.playbook import HostPlay
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from nidome.agent.resources.base import Observed, Resource
     from nidome.model.spec import ClusterSpec
@@ -56,14 +56,14 @@ def context(declared: Callable[..., ClusterSpec], context_of: Callable[..., Host
 
 def _plan(
     context: HostContext,
-    observed: dict[str, Observed],
+    observed: Mapping[str, Observed],
     plays: tuple[HostPlay, ...] = (HostPlay(FIRST, (WRITE, START, ELSE), (HANDLER,)),),
     selection: Selection | None = None,
     removable: tuple[str, ...] = (),
 ) -> HostPlan:
     resources = [r for p in plays for t in p.tasks for r in t.resources]
     resources += [h.restart for p in plays for h in p.handlers]
-    found = {r.id: _as_wanted(r) for r in resources} | {HANDLER.restart.id: _restart()} | observed
+    found = {r.id: _as_wanted(r) for r in resources} | {HANDLER.restart.id: _restart()} | dict(observed)
     return plan_host(context, plays, found, selection or Selection(), removable)
 
 
@@ -157,7 +157,7 @@ def test_a_change_in_a_later_play_restarts_after_it(context: HostContext) -> Non
     ]
     both = _plan(
         context,
-        {CONFIG.id: None, "File:/etc/x.crt": None, **{HANDLER.restart.id: _restart(in_force={})}},
+        {CONFIG.id: None, "File:/etc/x.crt": None, HANDLER.restart.id: _restart(in_force={})},
         plays,
     )
     assert [s.play for s in both.steps if s.handler] == ["first", "second"]
@@ -220,7 +220,7 @@ def test_old_staleness_is_left_to_a_run_that_means_it(context: HostContext) -> N
 
 
 def test_because_of_the_declared_values(declared: Any, context_of: Any, context: HostContext) -> None:
-    """A change says why: what a first install declares, which value moved with its place, or that the host did."""
+    """A change says why: what a first install declares, which value moved and where, or that the host did."""
 
     def reasons(which: HostContext, observed: Observed) -> tuple[str, ...]:
         return _plan(which, {CONFIG.id: observed}).steps[0].changes[0].because
@@ -270,7 +270,7 @@ def test_plans_hold_no_secret(context: HostContext) -> None:
 
 
 def test_counts_and_emptiness(context: HostContext) -> None:
-    """A plan counts what is added, changed and destroyed; it is empty only where nothing is unknown or wrong."""
+    """A plan counts what is added, changed and destroyed; nothing is unknown or wrong in an empty one."""
     nothing = _whole(_plan(context, {}))
     assert (nothing.empty, nothing.counts) == (True, (0, 0, 0))
     some = _whole(_plan(context, {**DRIFTED, OTHER.id: None}, removable=("File:/gone",)))

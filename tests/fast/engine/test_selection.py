@@ -62,5 +62,5 @@ def test_a_misspelt_tag_is_found() -> None:
     ],
 )
 def test_only_a_whole_run_can_tell_what_is_undeclared(selection: Selection, *, everything: bool) -> None:
-    """A run with tags never removes what its tasks do not name; a run limited to hosts may, on those hosts."""
+    """A run with tags removes nothing that its tasks do not name; one limited to hosts may, on those."""
     assert selection.everything is everything

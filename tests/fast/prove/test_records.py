@@ -85,7 +85,10 @@ def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
 def test_an_aborted_run_keeps_its_error(tmp_path: Path) -> None:
     """A run that ends with an error has the error in its record; one that had finished stays as it ended."""
     error = {"code": "host-lost", "message": "gone"}
-    for run, finished, status in (("20260101T000000Z-a", False, "aborted"), ("20260101T000001Z-b", True, "ok")):
+    for run, finished, status in (
+        ("20260101T000000Z-a", False, "aborted"),
+        ("20260101T000001Z-b", True, "ok"),
+    ):
         recorder = Recorder(run, tmp_path)
         recorder(STARTED)
         if finished:
@@ -132,7 +135,7 @@ def test_a_damaged_record_does_not_hide_others(tmp_path: Path, meta: str | None)
 
 
 def test_a_full_disk_does_not_end_the_run(tmp_path: Path) -> None:
-    """When the record can no longer be written, the run goes on, and the recorder says why it is not whole."""
+    """When the record can no longer be written, the run goes on, and the recorder says why it is torn."""
     recorder = _record(tmp_path, "20260101T000000Z-aaaa", finished=False)
     recorder._events = Path("/dev/full").open("a")  # noqa: SIM115 - closed by the recorder
     recorder(PlayStarted("play", ("node1",)))
@@ -157,7 +160,9 @@ def test_records_that_cannot_be_begun_are_an_error(tmp_path: Path) -> None:
         ({"HOME": "/home/me"}, "/home/me/.local/state/nidome/runs"),
     ],
 )
-def test_where_records_are(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], expected: str) -> None:
+def test_where_records_are(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], expected: str
+) -> None:
     """Records are where NIDOME_STATE_DIR says, else in the user's state directory."""
     for name in ("NIDOME_STATE_DIR", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)

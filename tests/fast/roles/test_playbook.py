@@ -63,7 +63,9 @@ class Variant:
 
 
 @pytest.fixture(params=VARIANTS, ids=lambda v: "-".join(map(str, v)))
-def variant(request: Any, declared: Callable[..., ClusterSpec], context_of: Callable[..., HostContext]) -> Variant:
+def variant(
+    request: Any, declared: Callable[..., ClusterSpec], context_of: Callable[..., HostContext]
+) -> Variant:
     """Return every variant of store, proxy mode, cgroup version, capabilities and systemd."""
     store, mode, cgroup, capable, systemd = request.param
     spec = declared(etcd_deployment_type=store, kube_proxy_mode=mode)
@@ -156,10 +158,15 @@ def test_binaries_are_inputs_of_what_runs_them(variant: Variant) -> None:
 
 
 def test_units_follow_one_pattern(variant: Variant) -> None:
-    """Every unit restarts at once with a growing delay, without a limit, has a stop timeout and starts at boot."""
+    """Every unit restarts with a growing delay and no limit, has a stop timeout and starts at boot."""
     native = variant.context.facts["systemd"] >= 254
     for unit in variant.units().values():
-        for line in ("Restart=always", "RestartSec=100ms", "StartLimitIntervalSec=0", "WantedBy=multi-user.target"):
+        for line in (
+            "Restart=always",
+            "RestartSec=100ms",
+            "StartLimitIntervalSec=0",
+            "WantedBy=multi-user.target",
+        ):
             assert line in unit.text
         assert "TimeoutStopSec=" in unit.text
         assert ("RestartSteps=" in unit.text) is native
@@ -248,7 +255,7 @@ def test_the_api_server_authorises(variant: Variant) -> None:
 
 
 def test_containerd_reads_its_configuration(variant: Variant) -> None:
-    """containerd's configuration is valid TOML of version 3, for the host that it is on."""
+    """The configuration of containerd is valid TOML of version 3, for the host that it is on."""
     config = tomllib.loads(variant.files()["/etc/containerd/config.toml"].content)
     facts = variant.context.facts
     assert config["version"] == 3
@@ -264,7 +271,7 @@ def test_containerd_reads_its_configuration(variant: Variant) -> None:
 
 
 def test_kubelet_reads_its_configuration(variant: Variant) -> None:
-    """kubelet's configuration fits the host: cgroup version, driver and the right to lower OOM scores."""
+    """The configuration of kubelet fits the host: cgroup version, driver and the right to lower scores."""
     text = variant.files()["/etc/kubernetes/kubelet-config.yaml"].content
     config, facts = json.loads(text), variant.context.facts
     assert config["kind"] == "KubeletConfiguration"
@@ -312,7 +319,11 @@ def test_systemd_accepts_the_units(usual: Variant, tmp_path: Any) -> None:
     for unit in usual.units().values():
         program = unit.text.split("ExecStart=")[1].split()[0]
         text = unit.text.replace(f"ExecStart={program}", "ExecStart=/bin/true")
-        (tmp_path / unit.name).write_text(text.replace("ExecStartPre=/usr/local/lib/nidome/backoff", "ExecStartPre=/bin/true"))
+        (tmp_path / unit.name).write_text(
+            text.replace("ExecStartPre=/usr/local/lib/nidome/backoff", "ExecStartPre=/bin/true")
+        )
     names = [str(tmp_path / u.name) for u in usual.units().values()]
-    done = subprocess.run(["systemd-analyze", "verify", "--man=no", *names], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *names], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout + done.stderr) == (0, "")

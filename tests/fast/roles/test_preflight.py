@@ -48,7 +48,11 @@ FIT: list[dict[str, Any]] = [
     {"listening": [22, 80, 6444]},
     {"routes": ["10.234.0.0/16 eth0", "10.233.64.0/24 cni0"]},
     {"ledger": OURS, "listening": [10250, 6443, 2379, 10256], "sockets": ["/run/containerd/containerd.sock"]},
-    {"ledger": OURS, "units": ["containerd", "kubelet"], "directories": ["/etc/kubernetes", "/var/lib/kubelet"]},
+    {
+        "ledger": OURS,
+        "units": ["containerd", "kubelet"],
+        "directories": ["/etc/kubernetes", "/var/lib/kubelet"],
+    },
     {"ledger": OURS, "free_mib": {"/var/lib/containerd": 100}},
     {"ledger": ["Directory:/etc/kubernetes"], "directories": ["/etc/kubernetes"]},
 ]
@@ -119,7 +123,7 @@ def test_all_faults_are_told_at_once(spec: ClusterSpec, facts: dict[str, Any]) -
 
 @pytest.mark.parametrize("name", sorted(IMMUTABLE))
 def test_what_cannot_be_changed_is_refused(spec: ClusterSpec, facts: dict[str, Any], name: str) -> None:
-    """A setting that cannot change on a living cluster is refused with its value, its place and the way out."""
+    """A setting that cannot change on a living cluster is refused with its value and the way out."""
     same = {**facts, "declared": {name: getattr(spec, name).value}}
     require_fit(spec, spec.hosts[0], same)
     with pytest.raises(PreflightError) as raised:

@@ -106,6 +106,7 @@ def _install(resource: Binary, host: Host) -> None:
             "artifact-not-sent",
             f"the artifact {resource.sha256[:12]} is not on the host",
             where=resource.path,
+            hint="run `nidome apply` again: it sends what is missing",
         )
     with open(blob, "rb", buffering=0) as source, replaced(resource.path, int(resource.mode, 8)) as out:
         digest = _copy(source, out)

@@ -82,7 +82,19 @@ def apply(resource: Image, host: Host) -> None:
     blob = host.blob(resource.sha256)
     if blob is None:
         raise ResourceError(
-            "artifact-not-sent", f"the archive {resource.sha256[:12]} is not on the host", where=resource.id
+            "artifact-not-sent",
+            f"the archive {resource.sha256[:12]} is not on the host",
+            where=resource.id,
+            hint="run `nidome apply` again: it sends what is missing",
+        )
+    if host.sha256(blob) != resource.sha256:
+        if blob.startswith(host.state):
+            os.unlink(blob)
+        raise ResourceError(
+            "artifact-corrupt",
+            f"{blob} is not the archive {resource.sha256[:12]}",
+            where=resource.id,
+            hint="run `nidome artifacts verify`, then this again",
         )
     _wait_for(resource)
     _ctr(resource, "images", "import", blob)

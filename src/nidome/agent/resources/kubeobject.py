@@ -119,6 +119,7 @@ def wait_for_api(api: Api, seconds: float) -> None:
                 "api-not-ready",
                 f"the API server is not ready after {seconds:.0f} s: {said[-300:]}",
                 where=api.server,
+                hint="nidome logs kube-apiserver",
             )
         time.sleep(0.025)
 
@@ -161,7 +162,12 @@ def apply(resource: KubeObject, host: Host) -> None:
     api = host.api(resource.access)
     wait_for_api(api, 120)
     if resource.patch and api.get(resource.key) is None:
-        raise ResourceError("object-missing", "the object to be labelled does not exist", where=resource.key)
+        raise ResourceError(
+            "object-missing",
+            "the object to be labelled does not exist",
+            where=resource.key,
+            hint="nidome logs kubelet says why the node has not registered",
+        )
     if not resource.patch:
         host.ledger.add(resource.kind, resource.key, data={"access": list(resource.access)})
     _apply_when_possible(resource, api)

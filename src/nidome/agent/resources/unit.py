@@ -218,12 +218,12 @@ def _stale(resource: Restart, host: Host) -> Observed:
 
 
 def _changed_at(path: str) -> float:
-    """Return when a file's content last became what it is; a further name of a file (a hard link) is no change."""
+    """Return when a file's content last became what it is; a further hard link of it is no change."""
     try:
         status = os.stat(path)
-        return status.st_ctime if status.st_nlink == 1 else status.st_mtime
     except FileNotFoundError:
         return 0.0
+    return status.st_ctime if status.st_nlink == 1 else status.st_mtime
 
 
 def _boot() -> str:

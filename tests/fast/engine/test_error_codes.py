@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+ROW = re.compile(r"^\| `([^`]+)` \| (.*) \| (.*) \| (.*) \|$", re.MULTILINE)
+
+
+def test_the_page_of_error_codes_is_what_the_source_says() -> None:
+    """docs/errors.md lists the codes, messages and next steps of the source, and is written by a script."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "error_codes.py"), "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_codes_have_one_form() -> None:
+    """Every error code is lower case with hyphens."""
+    codes = [match.group(1) for match in ROW.finditer(PAGE)]
+    assert len(codes) > 100
+    assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", code) for code in codes)
+
+
+def test_errors_of_hosts_have_a_next_step() -> None:
+    """Every error of the agent, the engine, the roles and the records says what to do next."""
+    for code, _, hint, modules in ROW.findall(PAGE):
+        if re.search(r"`(agent|engine|roles|prove)\b", modules):
+            assert hint != "-", code
