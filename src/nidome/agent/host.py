@@ -138,6 +138,12 @@ class Host:
             self.show_units([name])
         return self.units[name]
 
+    def comes_up(self, name: str) -> bool:
+        """Tell whether a unit's process runs or is about to: a start queued behind another counts."""
+        shown = self.unit(name)
+        queued = shown.get("Job", "0") not in ("", "0")
+        return shown.get("ActiveState") in ("active", "activating", "reloading") or queued
+
     # Artifacts by sha256.
 
     def blob(self, digest: str) -> Optional[str]:

@@ -187,7 +187,7 @@ def test_what_stays_unobservable_fails_its_task(bench: Bench, monkeypatch: pytes
     wanted = KubeObject(
         manifest, ("https://127.0.0.1:1", "/ca", "/c", "/k"), "u.service", str(bench.directory / "store")
     )
-    monkeypatch.setattr(bench.connection.agent.host, "unit", lambda _: {"ActiveState": "inactive"})
+    monkeypatch.setattr(bench.connection.agent.host, "comes_up", lambda _: False)
     monkeypatch.setattr(bench.connection.agent.host, "show_units", lambda _: None)
     plan = bench.plan(Task("a", "one", (wanted,)))
     assert plan.steps[0].unknown

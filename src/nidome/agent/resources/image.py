@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, Sequence
@@ -24,7 +25,7 @@ class Image(Resource):
     """``reference`` is in containerd's Kubernetes namespace, from the archive with this sha256.
 
     ``store`` is containerd's data directory: where it is empty there are no images, whether containerd
-    runs or not.
+    runs or not. ``unit`` is containerd's unit.
     """
 
     kind: ClassVar[str] = "Image"
@@ -33,6 +34,7 @@ class Image(Resource):
     ctr: str = "/usr/local/bin/ctr"
     socket: str = "/run/containerd/containerd.sock"
     store: str = "/var/lib/containerd"
+    unit: str = "containerd.service"
 
     @property
     def key(self) -> str:
@@ -53,6 +55,15 @@ def _listed(resource: Image) -> Dict[str, str]:
     return {row.split()[0]: row.split()[2] for row in rows if len(row.split()) > 2}  # noqa: PLR2004 - REF TYPE DIGEST
 
 
+def _listed_soon(resource: Image) -> Dict[str, str]:
+    """List the images, of a containerd that is starting as soon as it answers."""
+    try:
+        return _listed(resource)
+    except ResourceError:
+        _wait_for(resource)
+        return _listed(resource)
+
+
 def observe(resources: Sequence[Image], host: Host) -> List[Observed]:
     """List containerd's images once."""
     if not resources:
@@ -60,12 +71,12 @@ def observe(resources: Sequence[Image], host: Host) -> List[Observed]:
     first = resources[0]
     if not os.path.isdir(f"{first.store}/io.containerd.metadata.v1.bolt"):
         return [None for _ in resources]
-    if not os.path.exists(first.ctr) or not os.path.exists(first.socket):
+    if not os.path.exists(first.ctr) or not host.comes_up(first.unit):
         return [unobservable("containerd is not running") for _ in resources]
     try:
-        listed = _listed(first)
-    except ResourceError:
-        return [unobservable("containerd does not answer") for _ in resources]
+        listed = _listed_soon(first)
+    except ResourceError as error:
+        return [unobservable(f"containerd does not answer: {error.message}") for _ in resources]
     return [_state(resource, listed, host) for resource in resources]
 
 
@@ -97,21 +108,27 @@ def apply(resource: Image, host: Host) -> None:
             hint="run `nidome artifacts verify`, then this again",
         )
     _wait_for(resource)
-    _ctr(resource, "images", "import", blob)
-    _ctr(resource, "images", "label", resource.reference, "io.cri-containerd.pinned=pinned")
+    _ctr(resource, "images", "import", "--label", "io.cri-containerd.pinned=pinned", blob)
     digest = _listed(resource).get(resource.reference)
     host.ledger.add(resource.kind, resource.key, data={"archive": resource.sha256, "digest": digest})
 
 
 def _wait_for(resource: Image) -> None:
+    """Wait until containerd accepts connections: it may have been started a moment ago."""
     deadline = time.monotonic() + _START_SECONDS
     while True:
         try:
-            _ctr(resource, "version")
-        except ResourceError:
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.connect(resource.socket)
+        except OSError as error:
             if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
+                raise ResourceError(
+                    "containerd-silent",
+                    f"containerd does not accept connections: {error.strerror}",
+                    where=resource.id,
+                    hint="nidome logs containerd",
+                ) from None
+            time.sleep(0.02)
         else:
             return
 

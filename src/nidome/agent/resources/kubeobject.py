@@ -91,8 +91,7 @@ def _differences(before: Any, after: Any, path: str = "") -> Iterator[List[Any]]
 
 def _service_up(resource: KubeObject, host: Host) -> Optional[Dict[str, Any]]:
     """Return why objects cannot be seen now, None where they can; wait for an API server that is starting."""
-    shown = host.unit(resource.unit)
-    if shown.get("ActiveState") not in ("active", "activating"):
+    if not host.comes_up(resource.unit):
         return unobservable(f"{resource.unit} is not running, and the store has data")
     try:
         wait_for_api(host.api(resource.access), 60)
