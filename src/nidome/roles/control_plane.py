@@ -19,7 +19,7 @@ from nidome.roles.units import Service
 if TYPE_CHECKING:
     from nidome.agent.resources.base import Resource
 
-__all__ = ["APISERVER_UNIT", "API_READY", "APPROVER", "CONTROL_PLANE", "api_ready"]
+__all__ = ["APISERVER_UNIT", "APPROVER", "CONTROLLERS", "CONTROL_PLANE", "api_ready"]
 
 _ROLE = "kubernetes/control-plane"
 _TAGS = ("control-plane",)
@@ -266,14 +266,15 @@ def _tasks(context: HostContext) -> list[Task]:
         ("client", "download"),
         ("kube_version", "bin_dir"),
     )
-    tasks = [
-        task for component in _COMPONENTS for task in (*component.install(context), component.start(context))
-    ]
-    return [*tasks, client]
+    api, *others = _COMPONENTS
+    files = [task for component in others for task in component.install(context)]
+    return [*api.install(context), api.start(context), *files, client]
 
 
-def _wait_tasks(context: HostContext) -> list[Task]:
-    return [Task(_ROLE, "Wait for the API server", (api_ready(context),), _TAGS)]
+def _controller_tasks(context: HostContext) -> list[Task]:
+    """Start what asks the API server for everything once it answers: a refused client waits for seconds."""
+    wait = Task(_ROLE, "Wait for the API server", (api_ready(context),), _TAGS)
+    return [wait, *(component.start(context) for component in _COMPONENTS[1:])]
 
 
 def _handlers(context: HostContext) -> list[Handler]:
@@ -285,6 +286,6 @@ def _approver_handlers(context: HostContext) -> list[Handler]:
     return [Handler(_ROLE, "Restart the approver of serving certificates", unit.name, unit.inputs, _TAGS)]
 
 
-API_READY = Role(_ROLE, _wait_tasks)
+CONTROLLERS = Role(_ROLE, _controller_tasks)
 APPROVER = Role(_ROLE, _approver_tasks, _approver_handlers)
 CONTROL_PLANE = Role(_ROLE, _tasks, _handlers, lambda _: (*(c.name for c in _COMPONENTS), "kubectl"))

@@ -34,6 +34,8 @@ def _configuration(context: HostContext) -> dict[str, Any]:
         "clusterCIDR": spec.kube_pods_subnet.value,
         "hostnameOverride": context.host.name,
         "mode": spec.kube_proxy_mode.value,
+        # nftables changes are incremental and cheap: a Service that became ready need not wait for a second.
+        "nftables": {"minSyncPeriod": "100ms"},
         # Connection-tracking limits are the machine's; in a container they are read-only.
         "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
         "nodePortAddresses": ["primary"],

@@ -13,13 +13,22 @@ from nidome.roles.paths import Paths
 if TYPE_CHECKING:
     from nidome.model.spec import ClusterSpec, HostSpec
 
-__all__ = ["AUTHORITIES", "PKI", "TOKEN", "TOKEN_ID"]
+__all__ = ["AUTHORITIES", "CLIENT_PKI", "PKI", "TOKEN", "TOKEN_ID"]
 
 TOKEN = "bootstrap-token"  # noqa: S105 - a file's name
 TOKEN_ID = "nidome"  # noqa: S105 - the public half
 """The public half of the bootstrap token: the Secret's name follows from it."""
 
 AUTHORITIES = {"ca": "kubernetes-ca", "etcd-ca": "etcd-ca", "front-proxy-ca": "front-proxy-ca"}
+_ROLE = "kubernetes/pki"
+_FIELDS = (
+    "nidome_certificate_days",
+    "supplementary_addresses_in_ssl_keys",
+    "ip",
+    "access_ip",
+    "cluster_name",
+    "kube_service_addresses",
+)
 _RENEW_SHARE = 4  # renewed in the last quarter of its life
 
 
@@ -56,7 +65,8 @@ def _api_names(spec: ClusterSpec, host: HostSpec) -> tuple[str, ...]:
     return _alternative([*service, *own, *spec.supplementary_addresses_in_ssl_keys.value])
 
 
-def _leaves(context: HostContext) -> list[_Leaf]:
+def _server_leaves(context: HostContext) -> list[_Leaf]:
+    """Return what the store and the API server need before they start."""
     spec, host = context.spec, context.host
     store = _alternative([host.name, "localhost", "127.0.0.1", host.ip.value, host.access_ip.value])
     return [
@@ -66,17 +76,23 @@ def _leaves(context: HostContext) -> list[_Leaf]:
         _Leaf("apiserver-kubelet-client", "kube-apiserver-kubelet-client", ("client",)),
         _Leaf("front-proxy-client", "front-proxy-client", ("client",), "front-proxy-ca"),
         _Leaf("admin", "kubernetes-admin", ("client",), organizations=("system:masters",)),
+    ]
+
+
+def _client_leaves(context: HostContext) -> list[_Leaf]:
+    """Return what the others show the API server: issued while it starts."""
+    return [
         _Leaf("controller-manager", "system:kube-controller-manager", ("client",)),
         _Leaf("scheduler", "system:kube-scheduler", ("client",)),
         _Leaf("kube-proxy", "system:kube-proxy", ("client",)),
         _Leaf("approver", "nidome:approver", ("client",)),
         # kubelet starts with this one at once instead of waiting for a signature, and rotates it by itself.
-        _Leaf("kubelet", f"system:node:{host.name}", ("client",), organizations=("system:nodes",)),
+        _Leaf("kubelet", f"system:node:{context.host.name}", ("client",), organizations=("system:nodes",)),
     ]
 
 
 def _tasks(context: HostContext) -> list[Task]:
-    spec, paths, role = context.spec, Paths(context.spec), "kubernetes/pki"
+    spec, paths = context.spec, Paths(context.spec)
     days, ca_days = spec.nidome_certificate_days.value, spec.nidome_ca_days.value
     authorities = tuple(
         Certificate(
@@ -88,7 +104,21 @@ def _tasks(context: HostContext) -> list[Task]:
         )
         for file, name in AUTHORITIES.items()
     )
-    leaves = tuple(
+    secrets = (KeyPair(paths.key("sa"), f"{paths.certs}/sa.pub"), Token(f"{paths.certs}/{TOKEN}", TOKEN_ID))
+    return [
+        Task(_ROLE, "Create certificate authorities", authorities, ("certificates",), ("nidome_ca_days",)),
+        Task(_ROLE, "Create service-account keys and bootstrap token", secrets, ("certificates",)),
+        _issue(context, "Issue the servers' certificates", _server_leaves(context)),
+    ]
+
+
+def _client_tasks(context: HostContext) -> list[Task]:
+    return [_issue(context, "Issue the components' certificates", _client_leaves(context))]
+
+
+def _issue(context: HostContext, title: str, leaves: list[_Leaf]) -> Task:
+    paths, days = Paths(context.spec), context.spec.nidome_certificate_days.value
+    certificates = tuple(
         Certificate(
             paths.cert(leaf.name),
             paths.key(leaf.name),
@@ -101,22 +131,10 @@ def _tasks(context: HostContext) -> list[Task]:
             days,
             days // _RENEW_SHARE,
         )
-        for leaf in _leaves(context)
+        for leaf in leaves
     )
-    secrets = (KeyPair(paths.key("sa"), f"{paths.certs}/sa.pub"), Token(f"{paths.certs}/{TOKEN}", TOKEN_ID))
-    names = (
-        "nidome_certificate_days",
-        "supplementary_addresses_in_ssl_keys",
-        "ip",
-        "access_ip",
-        "cluster_name",
-        "kube_service_addresses",
-    )
-    return [
-        Task(role, "Create certificate authorities", authorities, ("certificates",), ("nidome_ca_days",)),
-        Task(role, "Create service-account keys and bootstrap token", secrets, ("certificates",)),
-        Task(role, "Issue certificates", leaves, ("certificates",), names),
-    ]
+    return Task(_ROLE, title, certificates, ("certificates",), _FIELDS)
 
 
-PKI = Role("kubernetes/pki", _tasks)
+PKI = Role(_ROLE, _tasks)
+CLIENT_PKI = Role(_ROLE, _client_tasks)

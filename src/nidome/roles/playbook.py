@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from nidome.roles.access import ACCESS
 from nidome.roles.base import Handler, HostContext, Play, Role, Task
 from nidome.roles.container_engine import CONTAINERD, DNS_IMAGE, SANDBOX_IMAGE, USER_IMAGES
-from nidome.roles.control_plane import API_READY, APPROVER, CONTROL_PLANE
+from nidome.roles.control_plane import APPROVER, CONTROL_PLANE, CONTROLLERS
 from nidome.roles.dns import DNS, DNS_READY
 from nidome.roles.kube_proxy import KUBE_PROXY
 from nidome.roles.kubelet import KUBELET, NODE
-from nidome.roles.pki import PKI
+from nidome.roles.pki import CLIENT_PKI, PKI
 from nidome.roles.store import STORE
 from nidome.roles.system import BOOTSTRAP, PREINSTALL
 
@@ -33,8 +33,8 @@ CLUSTER: tuple[Play, ...] = (
     Play("Prepare for etcd install", _ALL, (PREINSTALL, PKI)),
     Play("Install etcd", ("etcd", "kube_control_plane"), (STORE,)),
     Play("Install the control plane", _CONTROL, (CONTROL_PLANE,)),
-    Play("Install Kubernetes nodes", _CLUSTER, (CONTAINERD, SANDBOX_IMAGE, KUBE_PROXY, DNS_IMAGE)),
-    Play("Invoke kubeadm and install a CNI", _CONTROL, (API_READY, KUBELET, ACCESS, APPROVER)),
+    Play("Install Kubernetes nodes", _CLUSTER, (CONTAINERD, CLIENT_PKI, SANDBOX_IMAGE, DNS_IMAGE)),
+    Play("Invoke kubeadm and install a CNI", _CONTROL, (CONTROLLERS, KUBELET, KUBE_PROXY, ACCESS, APPROVER)),
     Play("Install Kubernetes apps", _CONTROL, (DNS, USER_IMAGES)),
     Play("Wait for the cluster", _CLUSTER, (NODE, DNS_READY)),
 )

@@ -253,4 +253,6 @@ def require_fit(
     if found:
         first, *others = found
         message = "\n".join([first.message, *(f"  also: [{e.code}] {e.message}" for e in others)])
-        raise PreflightError(first.code, message, where=first.where, hint=first.hint)
+        names = ",".join(dict.fromkeys(e.code.removeprefix("preflight-") for e in found))
+        hint = f"{first.hint.rpartition(' ')[0]} {names})"
+        raise PreflightError(first.code, message, where=first.where, hint=hint)

@@ -106,7 +106,8 @@ def _observe_one(resource: Unit, host: Host) -> Observed:
     state: Dict[str, Any] = {
         "sha256": hashlib.sha256(text.encode()).hexdigest(),
         "loaded": shown.get("NeedDaemonReload") != "yes",
-        "enabled": shown.get("UnitFileState") == "enabled",
+        # systemd remembers the state of links that it has once looked at; the next boot goes by the link.
+        "enabled": _enabled_by(_link(resource)) == resource.path,
         "running": _runs(shown),
     }
     if text != resource.text:
@@ -147,10 +148,19 @@ def _load(name: str, host: Host) -> Dict[str, str]:
     return shown
 
 
+def _link(resource: Unit) -> str:
+    return f"{DIRECTORY}/{_WANTS}/{resource.name}"
+
+
+def _enabled_by(link: str) -> str:
+    """Return where the link leads that starts a unit at boot, "" where there is none."""
+    return os.readlink(link) if os.path.islink(link) else ""
+
+
 def _enable(resource: Unit) -> None:
     """Make or remove the link that starts the unit at boot; `systemctl enable` would reload all units too."""
-    link = f"{DIRECTORY}/{_WANTS}/{resource.name}"
-    there = os.readlink(link) if os.path.islink(link) else ""
+    link = _link(resource)
+    there = _enabled_by(link)
     if os.path.lexists(link) and (not resource.enabled or there != resource.path):
         os.unlink(link)
     if resource.enabled and there != resource.path:
