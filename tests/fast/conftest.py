@@ -43,6 +43,7 @@ FACTS: dict[str, Any] = {
     "memory_mib": 4096,
     "free_mib": {"/var/lib/containerd": 20000},
     "writable": {"/var/lib/containerd": True},
+    "filesystems": {"/var/lib/containerd": "ext4"},
     "listening": [22],
     "routes": ["192.168.50.0/24 eth0"],
     "resolved": False,

@@ -56,6 +56,7 @@ _CASES = (
         "userdel -r plain 2>/dev/null", "host-no-root", ("-e", "ansible_user=plain"),
     ),
     _Case("unsupported version", "true", "true", "variable-choice", ("-e", "kube_version=1.29.3")),
+    _Case("overlay on overlay", "true", "true", "preflight-snapshots", ("-e", "containerd_storage_dir=/srv/containerd")),
     _Case("overlapping networks", "true", "true", "cidr-overlap", ("-e", "kube_pods_subnet=10.233.0.0/17")),
     _Case("wrong type", "true", "true", "variable-type", ("-e", "kubelet_max_pods=many")),
     _Case("unknown host", "true", "true", "host-unknown", ("--limit", "node7")),

@@ -21,7 +21,7 @@ _VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
         "debian:11",
         {
             "kube_proxy_mode": "iptables", "kube_service_addresses": "10.96.0.0/16", "kube_pods_subnet": "10.97.0.0/16", "cluster_name": "lab.internal",
-            "bin_dir": "/opt/bin", "containerd_storage_dir": "/srv/containerd", "kubelet_max_pods": 20,
+            "bin_dir": "/opt/bin", "containerd_storage_dir": "/var/srv/containerd", "kubelet_max_pods": 20,
             "supplementary_addresses_in_ssl_keys": ["api.lab.internal", "192.0.2.77"],
         },
     ),
@@ -54,7 +54,7 @@ def test_variant(cluster: Cluster) -> None:
                 "--service-account-issuer=https://kubernetes.default.svc.lab.internal" in arguments
             ),
             "bin_dir": lambda: "/opt/bin/kubelet --config" in arguments,
-            "containerd_storage_dir": lambda: "io.containerd" in cluster.host("ls /srv/containerd"),
+            "containerd_storage_dir": lambda: "io.containerd" in cluster.host("ls /var/srv/containerd"),
             "kubelet_max_pods": lambda: (
                 cluster.kubectl("get", "node", "node1", "-o", "jsonpath={.status.capacity.pods}") == "20"
             ),

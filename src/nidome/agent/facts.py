@@ -114,6 +114,17 @@ def _nft_version() -> str:
     return found.group(1) if found else ""
 
 
+def _filesystem(path: str) -> str:
+    """Return the type of the file system that a path is or would be on."""
+    best, kind = "", ""
+    for row in (read_text("/proc/self/mountinfo") or "").splitlines():
+        fields = row.split()
+        point = fields[4].rstrip("/")
+        if (path == point or path.startswith(point + "/")) and len(point) >= len(best):
+            best, kind = point, fields[fields.index("-") + 1]
+    return kind
+
+
 def _systemd() -> int:
     if read_text("/proc/1/comm") != "systemd\n":
         return 0
@@ -153,6 +164,7 @@ def gather(directories: List[str]) -> Dict[str, Any]:
         "memory_mib": _memory_mib(),
         "free_mib": {path: _free_mib(path) for path in directories},
         "writable": {path: _writable(path) for path in directories},
+        "filesystems": {path: _filesystem(path) for path in directories},
         "listening": listening(),
         "routes": _routes(),
         "resolved": os.path.exists("/run/systemd/resolve/resolv.conf"),

@@ -242,11 +242,20 @@ def _extra_layer(values: Mapping[str, Any]) -> Layer:
     origin = Origin("command line")
     entries = {}
     for name, value in values.items():
-        node = (
-            value if isinstance(value, Node) else Node(value, "command line", untyped=isinstance(value, str))
-        )
+        node = value if isinstance(value, Node) else _plain_node(value)
         entries[name] = Entry(node, Origin("command line", node.file, node.line) if node.line else origin)
     return Layer("command line", entries)
+
+
+def _plain_node(value: Any) -> Node:
+    """Return a value without a place, with the parts of a mapping or a list as nodes too."""
+    place = "command line"
+    if isinstance(value, dict):
+        fields = {k: Field(0, 0, _plain_node(v)) for k, v in value.items()}
+        return Node(value, place, fields=fields)
+    if isinstance(value, list | tuple):
+        return Node(list(value), place, items=tuple(_plain_node(v) for v in value))
+    return Node(value, place, untyped=isinstance(value, str))
 
 
 def _vars_files(

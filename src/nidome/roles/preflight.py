@@ -124,6 +124,15 @@ def _writable(_spec: ClusterSpec, _host: HostSpec, facts: Mapping[str, Any]) -> 
             )
 
 
+def _snapshots(spec: ClusterSpec, _host: HostSpec, facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    path = spec.containerd_storage_dir.value
+    if facts["filesystems"].get(path) == "overlay":
+        yield (
+            f"{path} is on an overlay file system, on which containers' overlays cannot be mounted",
+            "set containerd_storage_dir to a directory on an ordinary file system",
+        )
+
+
 def _nft(spec: ClusterSpec, _host: HostSpec, facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Check what kube-proxy's nftables mode needs: nft 1.0.1 (Debian 11 has 0.9.8)."""
     version = facts["nft"] or ("0.9.8" if (facts["os"], facts["os_version"]) == ("debian", "11") else "")
@@ -198,6 +207,7 @@ CHECKS: tuple[Check, ...] = (
     Check("disk-space", "there is room where data goes", _disk),
     Check("writable", "the directories can be written to", _writable),
     Check("cgroup-controllers", "the kernel has the cgroup controllers", _controllers),
+    Check("snapshots", "containers' file systems can be mounted where containerd keeps them", _snapshots),
     Check("nft", "nft is new enough for kube-proxy's mode", _nft),
     Check("foreign-runtime", "no other container runtime or Kubernetes is there", _foreign),
     Check("ports", "the ports are free, or our own components have them", _ports),
