@@ -107,6 +107,14 @@ class Api:
         with self._lock:
             try:
                 status, answer = self._send(method, path, raw, kind, timeout)
+            except ssl.SSLCertVerificationError as error:
+                self.close()
+                raise ResourceError(
+                    "api-untrusted",
+                    f"the API server's certificate is not trusted: {error.verify_message}",
+                    where=self.server,
+                    hint="nidome apply restarts what still has old certificates",
+                ) from None
             except (http.client.HTTPException, OSError) as error:
                 self.close()
                 raise ResourceError(

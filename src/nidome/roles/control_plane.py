@@ -278,7 +278,11 @@ def _controller_tasks(context: HostContext) -> list[Task]:
 
 
 def _handlers(context: HostContext) -> list[Handler]:
-    return [component.handler(context) for component in _COMPONENTS]
+    return [_COMPONENTS[0].handler(context)]
+
+
+def _controller_handlers(context: HostContext) -> list[Handler]:
+    return [component.handler(context) for component in _COMPONENTS[1:]]
 
 
 def _approver_handlers(context: HostContext) -> list[Handler]:
@@ -286,6 +290,6 @@ def _approver_handlers(context: HostContext) -> list[Handler]:
     return [Handler(_ROLE, "Restart the approver of serving certificates", unit.name, unit.inputs, _TAGS)]
 
 
-CONTROLLERS = Role(_ROLE, _controller_tasks)
+CONTROLLERS = Role(_ROLE, _controller_tasks, _controller_handlers)
 APPROVER = Role(_ROLE, _approver_tasks, _approver_handlers)
 CONTROL_PLANE = Role(_ROLE, _tasks, _handlers, lambda _: (*(c.name for c in _COMPONENTS), "kubectl"))

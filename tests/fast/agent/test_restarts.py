@@ -138,19 +138,20 @@ def test_what_counts_as_running(shown: dict[str, str], *, runs: bool) -> None:
 @pytest.mark.parametrize(
     ("shown", "attributes"),
     [
-        ({"UnitFileState": "enabled"}, []),
-        ({"UnitFileState": "enabled", "NeedDaemonReload": "yes"}, ["loaded"]),
-        ({"UnitFileState": "disabled"}, ["enabled"]),
-        ({"UnitFileState": "enabled", "ActiveState": "failed"}, ["running"]),
+        ({}, []),
+        ({"UnitFileState": "disabled"}, []),
+        ({"NeedDaemonReload": "yes"}, ["loaded"]),
+        ({"ActiveState": "failed"}, ["running"]),
     ],
 )
 def test_each_state_of_a_unit_counts(
     tmp_path: Path, host: Host, monkeypatch: pytest.MonkeyPatch, shown: dict[str, str], attributes: list[str]
 ) -> None:
-    """A unit file not read by systemd, a unit that is not enabled or does not run is a difference each."""
+    """A unit file not read by systemd and a unit that does not run are differences; links are looked at."""
     monkeypatch.setattr(unit, "DIRECTORY", str(tmp_path))
     wanted = Unit(NAME, "[Service]\n")
     (tmp_path / NAME).write_text(wanted.text)
+    unit._enable(wanted)
     host.units[NAME] = {**RUNNING, **shown}
     change = compare(wanted, unit.observe([wanted], host)[0]).change
     assert [d.attribute for d in change.deltas] == attributes if change else attributes == []
@@ -164,7 +165,7 @@ def test_a_unit_is_enabled_by_the_right_link(tmp_path: Path, monkeypatch: pytest
     link.symlink_to("/dev/null")
     for _ in range(2):
         unit._enable(wanted)
-        assert str(link.readlink()) == f"{tmp_path}/{NAME}"
+        assert str(link.readlink()) == f"{tmp_path}/{NAME}" == unit._enabled_by(str(link))
     for _ in range(2):
         unit._enable(Unit(NAME, "", enabled=False))
         assert not link.is_symlink()

@@ -23,6 +23,7 @@ UNFIT: list[tuple[dict[str, Any], str, str]] = [
     ({"memory_mib": 512}, "memory", "512 MiB"),
     ({"free_mib": {"/var/lib/containerd": 100}}, "disk-space", "/var/lib/containerd has 100 MiB"),
     ({"writable": {"/etc/systemd/system": False}}, "writable", "/etc/systemd/system"),
+    ({"filesystems": {"/var/lib/containerd": "overlay"}}, "snapshots", "overlay"),
     ({"nft": "0.9.8"}, "nft", "the host has 0.9.8"),
     ({"nft": "", "os_version": "11"}, "nft", "0.9.8"),
     ({"cgroup_controllers": ["cpu", "cpuset", "memory"]}, "cgroup-controllers", "pids"),
@@ -119,6 +120,7 @@ def test_all_faults_are_told_at_once(spec: ClusterSpec, facts: dict[str, Any]) -
     assert raised.value.code == "preflight-systemd"
     assert "also: [preflight-memory]" in raised.value.message
     assert "also: [preflight-foreign-runtime]" in raised.value.message
+    assert raised.value.hint.endswith("--ignore-preflight-errors systemd,memory,foreign-runtime)")
 
 
 @pytest.mark.parametrize("name", sorted(IMMUTABLE))

@@ -94,14 +94,20 @@ def _service_up(resource: KubeObject, host: Host) -> Optional[Dict[str, Any]]:
     if not host.comes_up(resource.unit):
         return unobservable(f"{resource.unit} is not running, and the store has data")
     try:
-        wait_for_api(host.api(resource.access), 60)
+        wait_for_api(host.api(resource.access), 60, patient=False)
     except ResourceError as error:
         return unobservable(f"the API server does not answer: {error.message}")
     return None
 
 
-def wait_for_api(api: Api, seconds: float) -> None:
-    """Wait until the API server says that it is ready; raise ResourceError with what it last said."""
+_HOPELESS = ("api-credentials", "api-untrusted")
+
+
+def wait_for_api(api: Api, seconds: float, *, patient: bool = True) -> None:
+    """Wait until the API server says that it is ready; raise ResourceError with what it last said.
+
+    Who is not ``patient`` does not wait for certificates to become right.
+    """
     import time  # noqa: PLC0415 - used by this one function
 
     deadline = time.monotonic() + seconds
@@ -112,6 +118,8 @@ def wait_for_api(api: Api, seconds: float) -> None:
                 return
             said = str(answer)
         except ResourceError as error:
+            if not patient and error.code in _HOPELESS:
+                raise
             said = error.message
         if time.monotonic() > deadline:
             raise ResourceError(
