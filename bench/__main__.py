@@ -64,7 +64,14 @@ class Bench:
 
     def nidome(self, *arguments: str, check: bool = True) -> str:
         """Run nidome and return its output."""
-        done = subprocess.run(self.command(*arguments), env=self.environment, cwd=self.home, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            self.command(*arguments),
+            env=self.environment,
+            cwd=self.home,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if check and done.returncode:
             raise SystemExit(f"nidome {shlex.join(arguments)} failed:\n{done.stdout}{done.stderr}")
         return done.stdout
@@ -84,7 +91,13 @@ class Bench:
     def copy(self, path: Path, target: str) -> None:
         """Copy a file onto the host."""
         with path.open("rb") as source:
-            subprocess.run(self.command("machines", "ssh", _NODE, "--", f"cat > {target}"), env=self.environment, cwd=self.home, stdin=source, check=True)
+            subprocess.run(
+                self.command("machines", "ssh", _NODE, "--", f"cat > {target}"),
+                env=self.environment,
+                cwd=self.home,
+                stdin=source,
+                check=True,
+            )
 
 
 @contextlib.contextmanager
@@ -107,9 +120,20 @@ def _floor(bench: Bench, taken: Path) -> tuple[float, float]:
     bench.copy(taken, "/root/taken.tar")
     bench.copy(_HERE / "floor.sh", "/root/floor.sh")
     blobs = {a["name"]: a["sha256"] for a in json.loads(bench.nidome("artifacts", "list", "--json"))}
-    links = [f"ln -sf /run/host/nidome/blobs/{digest} /usr/local/bin/{name}" for name, digest in blobs.items() if not name.startswith(("image-", "cni-"))]
-    links += [f"ln -sf /run/host/nidome/blobs/{digest} /opt/cni/bin/{name[4:]}" for name, digest in blobs.items() if name.startswith("cni-")]
-    links += [f"ln -sf /run/host/nidome/blobs/{blobs[f'image-{name}']} {_TAKEN}/{name}.tar" for name in ("pause", "coredns")]
+    links = [
+        f"ln -sf /run/host/nidome/blobs/{digest} /usr/local/bin/{name}"
+        for name, digest in blobs.items()
+        if not name.startswith(("image-", "cni-"))
+    ]
+    links += [
+        f"ln -sf /run/host/nidome/blobs/{digest} /opt/cni/bin/{name[4:]}"
+        for name, digest in blobs.items()
+        if name.startswith("cni-")
+    ]
+    links += [
+        f"ln -sf /run/host/nidome/blobs/{blobs[f'image-{name}']} {_TAKEN}/{name}.tar"
+        for name in ("pause", "coredns")
+    ]
     bench.host("mkdir -p /opt/cni/bin; tar -xf /root/taken.tar -C /; " + "; ".join(links))
     said = bench.host(f"timeout 120 bash /root/floor.sh {_NODE} {_DNS} {_TAKEN}")
     found = dict(line.split() for line in said.splitlines())
@@ -121,7 +145,11 @@ def _install(bench: Bench) -> tuple[float, float]:
     bench.fresh()
     began = time.time()
     events = _events(bench.nidome("apply", "--view", "json"))
-    ready = next(e["at"] for e in events if e["type"] == "task_finished" and e["task"].endswith("Wait for the node to be Ready"))
+    ready = next(
+        e["at"]
+        for e in events
+        if e["type"] == "task_finished" and e["task"].endswith("Wait for the node to be Ready")
+    )
     return ready - began, events[-1]["at"] - began
 
 
@@ -131,7 +159,13 @@ def _take(bench: Bench) -> Path:
     bench.host(_TAKE)
     path = bench.home / "taken.tar"
     with path.open("wb") as out:
-        subprocess.run(bench.command("machines", "ssh", _NODE, "--", "cat /root/taken.tar"), env=bench.environment, cwd=bench.home, stdout=out, check=True)
+        subprocess.run(
+            bench.command("machines", "ssh", _NODE, "--", "cat /root/taken.tar"),
+            env=bench.environment,
+            cwd=bench.home,
+            stdout=out,
+            check=True,
+        )
     return path
 
 
@@ -142,7 +176,10 @@ def _bring_up(bench: Bench, runs: int) -> list[Figure]:
     dns = Figure("`nidome apply`: empty host → DNS answers, whole command", "s")
     taken = _take(bench)
     for _ in range(runs):
-        for figures, work in (((floor, floor_dns), lambda: _floor(bench, taken)), ((ready, dns), lambda: _install(bench))):
+        for figures, work in (
+            ((floor, floor_dns), lambda: _floor(bench, taken)),
+            ((ready, dns), lambda: _install(bench)),
+        ):
             for figure, value in zip(figures, work(), strict=True):
                 figure.samples.append(value)
     ratio = Figure("**(a) node Ready ÷ by hand**", "×", "≤ 1.5", [ready.median / floor.median])
@@ -158,7 +195,9 @@ def _no_op(bench: Bench, runs: int) -> list[Figure]:
     for _ in range(runs):
         again.samples.append(timed(lambda: bench.nidome("apply", "--view", "plain")))
         plan.samples.append(timed(lambda: bench.nidome("plan")))
-        memory.samples.append(peak_memory(bench.command("apply", "--view", "plain"), env=bench.environment, cwd=bench.home))
+        memory.samples.append(
+            peak_memory(bench.command("apply", "--view", "plain"), env=bench.environment, cwd=bench.home)
+        )
     return [again, plan, memory]
 
 
@@ -169,7 +208,9 @@ def _up(bench: Bench, runs: int) -> list[Figure]:
         bench.nidome("machines", "rm", "--all")
         whole.samples.append(timed(lambda: bench.nidome("up", "--view", "plain")))
     bench.nidome("machines", "rm", "--all")
-    memory.samples.append(peak_memory(bench.command("up", "--view", "plain"), env=bench.environment, cwd=bench.home))
+    memory.samples.append(
+        peak_memory(bench.command("up", "--view", "plain"), env=bench.environment, cwd=bench.home)
+    )
     return [whole, memory]
 
 
@@ -180,7 +221,7 @@ def _help(bench: Bench, runs: int) -> list[Figure]:
 
 
 def _ansible(bench: Bench, runs: int) -> list[Figure]:
-    """The same files and services, no-op, by ansible-core over the same ssh."""
+    """Measure a no-op of the same files and services by ansible-core over the same ssh."""
     from bench.ansible import playbook_command  # noqa: PLC0415 - only this figure needs it
 
     command, files, services = playbook_command(bench)
@@ -188,7 +229,13 @@ def _ansible(bench: Bench, runs: int) -> list[Figure]:
     figure = Figure(f"ansible-core, no-op of the same {files} files and {services} services", "s")
     mine = Figure("`nidome apply`, no-op (everything, those among it)", "s")
     for _ in range(runs):
-        figure.samples.append(timed(lambda: subprocess.run(command, cwd=bench.home, env=bench.environment, check=True, capture_output=True)))
+        figure.samples.append(
+            timed(
+                lambda: subprocess.run(
+                    command, cwd=bench.home, env=bench.environment, check=True, capture_output=True
+                )
+            )
+        )
         mine.samples.append(timed(lambda: bench.nidome("apply", "--view", "plain")))
     return [figure, mine, Figure("**(f) ansible-core ÷ nidome**", "×", "", [figure.median / mine.median])]
 
@@ -207,8 +254,13 @@ def main() -> None:
     print(table(figures))
     args.output.parent.mkdir(parents=True, exist_ok=True)
     machine = {"cpus": os.cpu_count(), "kernel": platform.release(), "date": time.strftime("%Y-%m-%d")}
-    args.output.write_text(json.dumps({"machine": machine, "figures": [f.to_json() for f in figures]}, indent=1) + "\n", encoding="utf-8")
-    print(f"\n{machine['cpus']} cores, kernel {machine['kernel']}, {machine['date']}; stored in {args.output}")
+    args.output.write_text(
+        json.dumps({"machine": machine, "figures": [f.to_json() for f in figures]}, indent=1) + "\n",
+        encoding="utf-8",
+    )
+    print(
+        f"\n{machine['cpus']} cores, kernel {machine['kernel']}, {machine['date']}; stored in {args.output}"
+    )
 
 
 if __name__ == "__main__":

@@ -25,8 +25,13 @@ def _tasks(bench: Bench) -> tuple[list[dict[str, Any]], int, int]:
         copy = bench.home / "files" / path.replace("/", "_")
         copy.parent.mkdir(exist_ok=True)
         copy.write_text(bench.host(f"cat {path}"), encoding="utf-8")
-        tasks.append({"name": path, "ansible.builtin.copy": {"src": str(copy), "dest": path, "mode": mode.zfill(4)}})
-    tasks += [{"name": u, "ansible.builtin.systemd_service": {"name": u, "state": "started", "enabled": True}} for u in units]
+        tasks.append(
+            {"name": path, "ansible.builtin.copy": {"src": str(copy), "dest": path, "mode": mode.zfill(4)}}
+        )
+    tasks += [
+        {"name": u, "ansible.builtin.systemd_service": {"name": u, "state": "started", "enabled": True}}
+        for u in units
+    ]
     return tasks, len(files), len(units)
 
 
@@ -37,4 +42,8 @@ def playbook_command(bench: Bench) -> tuple[list[str], int, int]:
     playbook = bench.home / "playbook.yml"
     playbook.write_text(yaml.safe_dump(json.loads(json.dumps(play))), encoding="utf-8")
     inventory = bench.home / "inventory" / "nidome" / "hosts.yaml"
-    return [str(Path(sys.executable).with_name("ansible-playbook")), "-i", str(inventory), str(playbook)], files, services
+    return (
+        [str(Path(sys.executable).with_name("ansible-playbook")), "-i", str(inventory), str(playbook)],
+        files,
+        services,
+    )

@@ -31,7 +31,14 @@ class Figure:
 
     def to_json(self) -> dict[str, Any]:
         """Return the figure as plain data."""
-        return {"name": self.name, "unit": self.unit, "target": self.target, "median": self.median, "samples": self.samples, "note": self.note}
+        return {
+            "name": self.name,
+            "unit": self.unit,
+            "target": self.target,
+            "median": self.median,
+            "samples": self.samples,
+            "note": self.note,
+        }
 
     def row(self) -> str:
         """Return the figure as a row of a Markdown table."""
@@ -51,7 +58,9 @@ def peak_memory(command: Sequence[str], **options: Any) -> float:
     script = "import resource,subprocess,sys; s=subprocess.call(sys.argv[1:],stdout=subprocess.DEVNULL); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss); sys.exit(s)"
     import sys  # noqa: PLC0415 - the interpreter's path only
 
-    done = subprocess.run([sys.executable, "-c", script, *command], capture_output=True, text=True, check=True, **options)
+    done = subprocess.run(
+        [sys.executable, "-c", script, *command], capture_output=True, text=True, check=True, **options
+    )
     return int(done.stdout.split()[-1]) / 1000
 
 

@@ -100,13 +100,13 @@ def host(nidome_session: Nidome) -> str:
 
 @pytest.fixture(scope="session")
 def cluster_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An artifact cache of the tests' own, with everything that the user's has."""
+    """Return an artifact cache of the tests' own, with everything that the user's has."""
     return private_cache(tmp_path_factory.mktemp("artifacts"), default_cache())
 
 
 @pytest.fixture(scope="session")
 def probe_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An artifact cache that has the probe's image too, as a user's own."""
+    """Return an artifact cache that has the probe's image too, as a user's own."""
     directory = tmp_path_factory.mktemp("probe")
     cache = private_cache(directory, default_cache())
     archive = build_probe(directory, "nidome.test/probe:1")

@@ -69,7 +69,7 @@ _CASES = (
 
 @pytest.fixture(scope="module")
 def cluster(cluster_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A host without a cluster, and the inventory for one."""
+    """Give a host without a cluster, and the inventory for one."""
     made = Cluster(tmp_path_factory.mktemp("bad"), cluster_cache)
     try:
         made.nidome("up", "-e", "kube_apiserver_port=22", status=1)

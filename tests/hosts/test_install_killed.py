@@ -32,7 +32,7 @@ _UNIQUE = re.compile(
 
 @pytest.fixture(scope="module")
 def undisturbed(cluster_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What a host looks like after an install that nothing disturbed."""
+    """Return what a host looks like after an install that nothing disturbed."""
     made = Cluster(tmp_path_factory.mktemp("undisturbed"), cluster_cache, range=_RANGE)
     try:
         made.up()
@@ -44,7 +44,7 @@ def undisturbed(cluster_cache: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture
 def cluster(cluster_cache: Path, tmp_path: Path) -> Iterator[Cluster]:
-    """A host without a cluster, and the inventory for one."""
+    """Give a host without a cluster, and the inventory for one."""
     made = Cluster(tmp_path, cluster_cache, range=_RANGE)
     # A check that cannot pass: the host and the inventory are made, and nothing is installed.
     try:
@@ -79,7 +79,7 @@ def _finish(cluster: Cluster, undisturbed: list[str]) -> None:
 
 @pytest.mark.parametrize("seed", _SEEDS)
 def test_nidome_killed(cluster: Cluster, undisturbed: list[str], seed: int) -> None:
-    """kill -9 of nidome in the middle of a first install."""
+    """Kill -9 of nidome in the middle of a first install."""
     running = cluster.start("apply", "--view", "json")
     time.sleep(random.Random(seed).uniform(0.2, _INSTALL_SECONDS))  # noqa: S311 - a moment, not a secret
     running.send_signal(signal.SIGKILL)
@@ -89,7 +89,7 @@ def test_nidome_killed(cluster: Cluster, undisturbed: list[str], seed: int) -> N
 
 @pytest.mark.parametrize("seed", _SEEDS)
 def test_agent_killed(cluster: Cluster, undisturbed: list[str], seed: int) -> None:
-    """kill -9 of the agent on the host in the middle of a first install: the run says so and ends with 1."""
+    """Kill -9 of the agent on the host in the middle of a first install: the run says so and ends with 1."""
     running = cluster.start("apply", "--view", "json")
     time.sleep(random.Random(1000 + seed).uniform(0.5, _INSTALL_SECONDS))  # noqa: S311 - as above
     killed = cluster.host(f"pgrep -o -f '^python3 -I -S -c .{_AGENT}' | xargs -r kill -9", check=False)

@@ -30,7 +30,7 @@ _VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.fixture(params=_VARIANTS)
 def cluster(request: pytest.FixtureRequest, cluster_cache: Path, tmp_path: Path) -> Iterator[Cluster]:
-    """A cluster of each variant."""
+    """Give a cluster of each variant."""
     system, variables = _VARIANTS[request.param]
     made = Cluster(tmp_path, cluster_cache, os=system, variables=variables)
     try:

@@ -39,7 +39,7 @@ __all__ = [
 _DAY = 86400
 _READERS = 4
 _KEY_BEGIN, _KEY_END = "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----"
-# DER of the curve's name, of a public key up to its point, and the size of a PKCS #8 key with its public point.
+# DER of the curve's name and of a public key up to its point; the size of a PKCS #8 key with its point.
 _P256 = bytes.fromhex("06082a8648ce3d030107")
 _P256_PUBLIC = bytes.fromhex("3059301306072a8648ce3d020106082a8648ce3d030107034200")
 _P256_KEY_SIZE = 138
