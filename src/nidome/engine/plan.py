@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from nidome import __version__
 from nidome.agent.system import DIRECTORY
 from nidome.engine.diff import Change, Delta, Difference, compare
 from nidome.model.spec import because
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
     from nidome.roles.base import Handler, HostContext, Play, Task
     from nidome.roles.playbook import HostPlay
 
-__all__ = ["FORMAT_VERSION", "HostPlan", "Plan", "Step", "changed_inputs", "due", "plan_host"]
+__all__ = ["FORMAT_VERSION", "VERSION_KEY", "HostPlan", "Plan", "Step", "changed_inputs", "due", "plan_host"]
 
 FORMAT_VERSION = "1.0"
+VERSION_KEY = "nidome"
+"""Under which the version that applied them is kept beside the declared values."""
 REMOVAL = "nidome : Remove what is no longer declared"
 
 
@@ -208,7 +211,7 @@ class _HostPlanner:
         return replace(difference, change=replace(difference.change, because=reasons))
 
     def _reasons(self, names: Sequence[str], change: Change) -> tuple[str, ...]:
-        """Say which declared values moved since the last apply; without one, the host itself moved."""
+        """Say which declared values moved since the last apply; else Nidome itself did, or the host."""
         declared = self._context.facts.get("declared") or {}
         spec, host = self._context.spec, self._context.host
         if not declared:
@@ -216,6 +219,8 @@ class _HostPlanner:
         moved = [n for n in names if declared.get(n, _MISSING) != _plain(spec, host, n)]
         if moved:
             return _cited(spec, host, moved)
+        if declared.get(VERSION_KEY, __version__) != __version__:
+            return (f"Nidome {__version__} asks for it, Nidome {declared[VERSION_KEY]} was applied last",)
         return (
             "missing on the host"
             if change.action == "create"

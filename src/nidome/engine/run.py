@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
+from nidome import __version__
 from nidome.agent.resources.base import encode
 from nidome.agent.resources.binary import Binary
 from nidome.agent.resources.image import Image
 from nidome.agent.resources.kubeobject import KubeObject
 from nidome.engine.apply import HostRun
-from nidome.engine.plan import HostPlan, Plan, plan_host
+from nidome.engine.plan import VERSION_KEY, HostPlan, Plan, plan_host
 from nidome.engine.selection import Selection
 from nidome.engine.session import Session
 from nidome.errors import StateError, UsageError
@@ -200,7 +201,7 @@ class Run:
             self._sink(Staged(plan.host.name, len(missing), sum(by_sum[d].size for d in missing)))
 
     def _declare(self, host: HostSpec) -> None:
-        values = {**self.spec.values(), **host.values()}
+        values = {VERSION_KEY: __version__, **self.spec.values(), **host.values()}
         self._session.agents[host.name].call("declare", values=values)
 
     def finish(self, recap: dict[str, dict[str, int]], *, ok: bool) -> None:

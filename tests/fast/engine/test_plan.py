@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from nidome import __version__
 from nidome.agent.resources.base import unobservable
 from nidome.agent.resources.certificate import Certificate
 from nidome.agent.resources.condition import Condition
 from nidome.agent.resources.file import File
 from nidome.agent.resources.unit import Unit
-from nidome.engine.plan import REMOVAL, HostPlan, Plan, Step, plan_host
+from nidome.engine.plan import REMOVAL, VERSION_KEY, HostPlan, Plan, Step, plan_host
 from nidome.engine.selection import Selection
 from nidome.roles.base import Handler, HostContext, Play, Task
 from nidome.roles.playbook import HostPlay
@@ -233,6 +234,11 @@ def test_because_of_the_declared_values(declared: Any, context_of: Any, context:
     same = context_of(declared(kube_log_level=3), declared=dict(context.facts["declared"]))
     assert reasons(same, DRIFTED[CONFIG.id]) == ("differs on the host from what was declared",)
     assert reasons(same, None) == ("missing on the host",)
+    applied = {**context.facts["declared"], VERSION_KEY: "0.0.1"}
+    older = context_of(declared(kube_log_level=3), declared=applied)
+        declared(kube_log_level=3), declared={**context.facts["declared"], VERSION_KEY: "0.0.1"}
+    )
+    assert reasons(older, None) == (f"Nidome {__version__} asks for it, Nidome 0.0.1 was applied last",)
 
 
 def test_a_restart_says_which_inputs(context: HostContext) -> None:
