@@ -236,8 +236,6 @@ def test_because_of_the_declared_values(declared: Any, context_of: Any, context:
     assert reasons(same, None) == ("missing on the host",)
     applied = {**context.facts["declared"], VERSION_KEY: "0.0.1"}
     older = context_of(declared(kube_log_level=3), declared=applied)
-        declared(kube_log_level=3), declared={**context.facts["declared"], VERSION_KEY: "0.0.1"}
-    )
     assert reasons(older, None) == (f"Nidome {__version__} asks for it, Nidome 0.0.1 was applied last",)
 
 
