@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from bench.measure import Figure, peak_memory, table, timed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 _HERE = Path(__file__).parent
 _NODE = "node1"
@@ -119,7 +119,9 @@ def _floor(bench: Bench, taken: Path) -> tuple[float, float]:
     bench.fresh()
     bench.copy(taken, "/root/taken.tar")
     bench.copy(_HERE / "floor.sh", "/root/floor.sh")
-    blobs = {a["name"]: a["sha256"] for a in json.loads(bench.nidome("artifacts", "list", "--json"))}
+    blobs = {
+        a["name"]: a["sha256"] for a in json.loads(bench.nidome("artifacts", "list", "--json"))["artifacts"]
+    }
     links = [
         f"ln -sf /run/host/nidome/blobs/{digest} /usr/local/bin/{name}"
         for name, digest in blobs.items()
@@ -176,15 +178,16 @@ def _bring_up(bench: Bench, runs: int) -> list[Figure]:
     dns = Figure("`nidome apply`: empty host → DNS answers, whole command", "s")
     taken = _take(bench)
     for _ in range(runs):
-        for figures, work in (
-            ((floor, floor_dns), lambda: _floor(bench, taken)),
-            ((ready, dns), lambda: _install(bench)),
-        ):
-            for figure, value in zip(figures, work(), strict=True):
-                figure.samples.append(value)
+        _add((floor, floor_dns), _floor(bench, taken))
+        _add((ready, dns), _install(bench))
     ratio = Figure("**(a) node Ready ÷ by hand**", "×", "≤ 1.5", [ready.median / floor.median])
     ratio_dns = Figure("**(a) DNS answers ÷ by hand node Ready**", "×", "≤ 2", [dns.median / floor.median])
     return [floor, floor_dns, ready, dns, ratio, ratio_dns]
+
+
+def _add(figures: Sequence[Figure], values: Sequence[float]) -> None:
+    for figure, value in zip(figures, values, strict=True):
+        figure.samples.append(value)
 
 
 def _no_op(bench: Bench, runs: int) -> list[Figure]:
