@@ -30,7 +30,8 @@ _TAKE = rf"""
 set -e
 rm -rf {_TAKEN}; mkdir -p {_TAKEN}
 for unit in kine containerd kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubelet; do
-  sed -n '/^ExecStart=/,/[^\\]$/p' /etc/systemd/system/$unit.service | sed 's/^ExecStart=//; s/\\$//' | tr '\n' ' ' > {_TAKEN}/$unit.command
+  sed -n '/^ExecStart=/,/[^\\]$/p' /etc/systemd/system/$unit.service |
+    sed "s/^ExecStart=//; s/ *\\\\\$//; s/^ *//; s/.*/'&'/" | tr '\n' ' ' > {_TAKEN}/$unit.command
 done
 export KUBECONFIG=/etc/kubernetes/admin.conf
 kubectl get -o json -n kube-system sa/coredns cm/coredns svc/kube-dns deploy/coredns \
@@ -137,7 +138,7 @@ def _floor(bench: Bench, taken: Path) -> tuple[float, float]:
         for name in ("pause", "coredns")
     ]
     bench.host("mkdir -p /opt/cni/bin; tar -xf /root/taken.tar -C /; " + "; ".join(links))
-    said = bench.host(f"timeout 120 bash /root/floor.sh {_NODE} {_DNS} {_TAKEN}")
+    said = bench.host(f"timeout 30 bash /root/floor.sh {_NODE} {_DNS} {_TAKEN}")
     found = dict(line.split() for line in said.splitlines())
     return float(found["ready"]), float(found["dns"])
 
