@@ -30,9 +30,9 @@ $(VENV)/.done: requirements.lock pyproject.toml
 	@touch $@
 
 artifacts: venv
-	@$(STAGE) "artifacts and host system" $(BIN)/nidome artifacts fetch
+	@$(STAGE) "artifacts" $(BIN)/nidome artifacts fetch
 
-up: artifacts
+up: venv
 	@$(STAGE) "a cluster on a disposable host" $(BIN)/nidome up
 
 down: venv

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 from nidome.cli import common
@@ -17,11 +19,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nidome.machines.model import Machine
+    from nidome.model.spec import ClusterSpec
 
 __all__ = ["HOSTS_FILE", "MACHINE_FILE", "configure", "run", "write_declaration"]
 
 HOSTS_FILE = "hosts.yaml"
 MACHINE_FILE = "machine.yml"
+_NEEDED_LATER = (
+    "nidome.declare.writer",
+    "nidome.declare.resolve",
+    "nidome.engine.run",
+    "nidome.roles.playbook",
+    "nidome.artifacts.obtain",
+    "nidome.prove.records",
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -84,6 +95,18 @@ def _write(args: argparse.Namespace, made: Sequence[Machine]) -> None:
         )
 
 
+def _import_ahead() -> None:
+    for name in _NEEDED_LATER:
+        importlib.import_module(name)
+
+
+def _fetch(args: argparse.Namespace, spec: ClusterSpec) -> None:
+    """Have all artifacts before a host is locked: what is not in the cache yet may take minutes to build."""
+    from nidome.roles.playbook import CLUSTER, artifact_names  # noqa: PLC0415 - not needed for --help
+
+    common.fetcher(common.settings(args), spec)(artifact_names(CLUSTER, spec))
+
+
 def run(args: argparse.Namespace) -> int:
     """Make hosts, write the inventory, converge; return 0 when the cluster is Ready."""
     if args.nodes != 1:
@@ -94,8 +117,11 @@ def run(args: argparse.Namespace) -> int:
             hint="use --nodes 1",
         )
     names = [f"node{n + 1}" for n in range(args.nodes)]
+    # What is needed once the hosts have booted is imported while they do.
+    threading.Thread(target=_import_ahead, daemon=True).start()
     _write(args, _machines(args, names))
     spec, warnings = common.declared(args)
+    _fetch(args, spec)
     with common.recorded(spec, view(args.view, verbose=args.verbose), sys.argv) as sink:
         common.warn(warnings, sink)
         ok = converge(spec, args, sink)
