@@ -22,6 +22,7 @@ __all__ = [
     "RunStarted",
     "Sink",
     "Staged",
+    "Staging",
     "TaskFinished",
     "TaskStarted",
 ]
@@ -72,6 +73,15 @@ class PlanReady(Event):
     """The plan, as its JSON document, before anything is changed."""
 
     plan: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Staging(Event):
+    """Artifacts are being sent to a host: bytes that are there of bytes in all."""
+
+    host: str
+    done: int
+    size: int
 
 
 @dataclass(frozen=True)

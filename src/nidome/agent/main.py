@@ -257,8 +257,12 @@ class Agent:
         self.host = self._look()
 
     def declare(self, values: Dict[str, Any]) -> None:
-        """Keep the values that were applied: the next plan says which of them moved."""
+        """Keep the values that were applied, at the end of a run that reached everything.
+
+        The next plan says which of them moved. What was sent is installed by now and is not kept twice.
+        """
         note_starts(self.host)
+        shutil.rmtree(f"{self._state}/blobs", ignore_errors=True)
         text = json.dumps(values, sort_keys=True)
         if text != self.read(self._declared, _DECLARED_SIZE):
             write_whole(self._declared, text.encode(), 0o600)

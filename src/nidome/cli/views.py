@@ -5,15 +5,17 @@ from __future__ import annotations
 import difflib
 import json
 import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TextIO
 
-from nidome.events import Diagnostic, PlayStarted, RunFinished, Staged, TaskFinished, TaskStarted
-from nidome.progress import size
+from nidome.events import Diagnostic, PlayStarted, RunFinished, Staged, Staging, TaskFinished, TaskStarted
+from nidome.progress import Progress, size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nidome.events import Event, Sink
+    from nidome.progress import Item
 
 __all__ = ["VIEWS", "change_lines", "phases", "render_plan", "view"]
 
@@ -24,11 +26,27 @@ _SLOW = 3.0
 
 
 class PlainView:
-    """A line for each thing that changed, waited long or failed; the recap at the end."""
+    """A line for each thing that changed, waited long or failed; the recap at the end.
+
+    What takes more than three seconds is told while it does.
+    """
 
     def __init__(self, out: TextIO, *, verbose: bool = False) -> None:
         self._out = out
         self._verbose = verbose
+        self._progress = Progress(out)
+        self._under_way: dict[str, tuple[Item, ExitStack]] = {}
+
+    def _begin(self, host: str, what: str, total: int = 0) -> Item:
+        if host not in self._under_way:
+            stack = ExitStack()
+            item = stack.enter_context(self._progress.item(f"{host}: {what}", total=total))
+            self._under_way[host] = (item, stack)
+        return self._under_way[host][0]
+
+    def _end(self, host: str) -> None:
+        if host in self._under_way:
+            self._under_way.pop(host)[1].close()
 
     def _say(self, text: str) -> None:
         print(text, file=self._out, flush=True)
@@ -39,11 +57,17 @@ class PlainView:
             case Diagnostic():
                 place = f"{event.where}: " if event.where else ""
                 self._say(f"{event.severity}[{event.code}]: {place}{event.message}")
+            case Staging():
+                self._begin(event.host, "sending artifacts", event.size).update(done=event.done)
+            case TaskStarted():
+                self._begin(event.host, event.task)
             case Staged():
+                self._end(event.host)
                 self._say(f"{event.host}: sent {event.count} artifacts, {size(event.size)}")
             case PlayStarted() if self._verbose:
                 self._say(f"PLAY [{event.play}]")
             case TaskFinished():
+                self._end(event.host)
                 self._task(event)
             case RunFinished():
                 self._recap(event)
@@ -85,13 +109,14 @@ class JsonView:
 
 
 class TerminalView(PlainView):
-    """The plain lines, with what is under way on each host kept live below them."""
+    """The plain lines in colour, with what is under way on each host kept live below them."""
 
     def __init__(self, out: TextIO, *, verbose: bool = False) -> None:
         super().__init__(out, verbose=verbose)
         from rich.console import Console  # noqa: PLC0415 - only a terminal pays for rich
         from rich.status import Status  # noqa: PLC0415 - as above
 
+        self._progress = Progress.silent()
         self._console = Console(file=out, highlight=False)
         self._status = Status("", console=self._console)
         self._working: dict[str, str] = {}
@@ -103,15 +128,21 @@ class TerminalView(PlainView):
 
     def __call__(self, event: Event) -> None:
         """Show an event, and what is being done."""
-        if isinstance(event, TaskStarted):
-            self._working[event.host] = event.task
+        if isinstance(event, TaskStarted | Staging):
+            self._working[event.host] = _doing(event)
             self._status.update("; ".join(f"{h}: {t}" for h, t in self._working.items()))
             self._status.start()
-        if isinstance(event, TaskFinished):
+        if isinstance(event, TaskFinished | Staged):
             self._working.pop(event.host, None)
         if isinstance(event, RunFinished) or not self._working:
             self._status.stop()
         super().__call__(event)
+
+
+def _doing(event: TaskStarted | Staging) -> str:
+    if isinstance(event, Staging):
+        return f"sending artifacts, {size(event.done)} of {size(event.size)}"
+    return event.task
 
 
 VIEWS: dict[str, type[PlainView | JsonView]] = {"plain": PlainView, "json": JsonView, "rich": TerminalView}

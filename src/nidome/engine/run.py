@@ -18,7 +18,7 @@ from nidome.engine.plan import VERSION_KEY, HostPlan, Plan, plan_host
 from nidome.engine.selection import Selection
 from nidome.engine.session import Session
 from nidome.errors import StateError, UsageError
-from nidome.events import PlanReady, PlayStarted, RunFinished, Staged
+from nidome.events import PlanReady, PlayStarted, RunFinished, Staged, Staging
 from nidome.roles.base import HostContext, InstalledArtifact
 from nidome.roles.playbook import HostPlay, artifact_names, evaluate
 from nidome.roles.preflight import directories, require_fit, require_known
@@ -195,10 +195,13 @@ class Run:
         agent = self._session.agents[plan.host.name]
         missing = agent.call("missing", blobs=sorted(wanted))
         by_sum = {a.sha256: a for a in self._artifacts.values()}
+        size, done = sum(by_sum[digest].size for digest in missing), 0
         for digest in missing:
+            self._sink(Staging(plan.host.name, done, size))
             agent.put(by_sum[digest].path, digest)
+            done += by_sum[digest].size
         if missing:
-            self._sink(Staged(plan.host.name, len(missing), sum(by_sum[d].size for d in missing)))
+            self._sink(Staged(plan.host.name, len(missing), size))
 
     def _declare(self, host: HostSpec) -> None:
         values = {VERSION_KEY: __version__, **self.spec.values(), **host.values()}
