@@ -120,6 +120,7 @@ def _floor(bench: Bench, taken: Path) -> tuple[float, float]:
     bench.fresh()
     bench.copy(taken, "/root/taken.tar")
     bench.copy(_HERE / "floor.sh", "/root/floor.sh")
+    bench.copy(_HERE / "dns_in_pod.py", "/root/dns_in_pod.py")
     blobs = {
         a["name"]: a["sha256"] for a in json.loads(bench.nidome("artifacts", "list", "--json"))["artifacts"]
     }
@@ -143,17 +144,17 @@ def _floor(bench: Bench, taken: Path) -> tuple[float, float]:
     return float(found["ready"]), float(found["dns"])
 
 
-def _install(bench: Bench) -> tuple[float, float]:
-    """Return the seconds until Ready and until DNS answers, by nidome on an empty host."""
+def _install(bench: Bench) -> tuple[float, float, float]:
+    """Return the seconds until Ready, until the whole command ends, and until DNS answers in a pod, by nidome."""
     bench.fresh()
+    bench.copy(_HERE / "dns_in_pod.py", "/root/dns_in_pod.py")
     began = time.time()
     events = _events(bench.nidome("apply", "--view", "json"))
-    ready = next(
-        e["at"]
-        for e in events
-        if e["type"] == "task_finished" and e["task"].endswith("Wait for the node to be Ready")
-    )
-    return ready - began, events[-1]["at"] - began
+    ended = time.time()
+    bench.host(f"python3 -I -S /root/dns_in_pod.py {_DNS}")
+    waited = "Wait for the node to be Ready"
+    ready = next(e["at"] for e in events if e["type"] == "task_finished" and e["task"].endswith(waited))
+    return ready - began, ended - began, time.time() - began
 
 
 def _take(bench: Bench) -> Path:
@@ -174,16 +175,19 @@ def _take(bench: Bench) -> Path:
 
 def _bring_up(bench: Bench, runs: int) -> list[Figure]:
     floor = Figure("by hand: empty host → node Ready", "s", note="certificates, files and binaries lie ready")
-    floor_dns = Figure("by hand: empty host → DNS answers", "s")
+    floor_dns = Figure("by hand: empty host → DNS answers in a pod", "s")
     ready = Figure("`nidome apply`: empty host → node Ready", "s")
-    dns = Figure("`nidome apply`: empty host → DNS answers, whole command", "s")
+    whole = Figure("`nidome apply`: empty host → whole command, DNS answers through its ClusterIP", "s")
+    dns = Figure("`nidome apply`: empty host → DNS answers in a pod", "s")
     taken = _take(bench)
     for _ in range(runs):
         _add((floor, floor_dns), _floor(bench, taken))
-        _add((ready, dns), _install(bench))
+        _add((ready, whole, dns), _install(bench))
     ratio = Figure("**(a) node Ready ÷ by hand**", "×", "≤ 1.5", [ready.median / floor.median])
-    ratio_dns = Figure("**(a) DNS answers ÷ by hand node Ready**", "×", "≤ 2", [dns.median / floor.median])
-    return [floor, floor_dns, ready, dns, ratio, ratio_dns]
+    ratio_dns = Figure(
+        "**(a) DNS answers in a pod ÷ by hand node Ready**", "×", "≤ 2", [dns.median / floor.median]
+    )
+    return [floor, floor_dns, ready, whole, dns, ratio, ratio_dns]
 
 
 def _add(figures: Sequence[Figure], values: Sequence[float]) -> None:
