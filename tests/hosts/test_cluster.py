@@ -229,6 +229,22 @@ def test_lost_client_certificate(cluster: Cluster) -> None:
     assert cluster.kubectl("get", "node", "node1", "-o", "jsonpath={.metadata.uid}") == uid
 
 
+def test_client_certificate_rotates(cluster: Cluster) -> None:
+    """The kubelet renews its client certificate by itself before that ends; nobody has to approve it."""
+    short = ("-e", 'kube_kubeadm_controller_extra_args={"cluster-signing-duration": "60s"}')
+    cluster.apply(*short)
+    cluster.host("systemctl stop kubelet; rm -rf /var/lib/kubelet/pki; systemctl start kubelet")
+    current = "readlink /var/lib/kubelet/pki/kubelet-client-current.pem"
+    wait_for(lambda: cluster.host(current, check=False) != "")
+    first = cluster.host(current)
+    wait_for(lambda: cluster.host(current, check=False) not in ("", first), 120)
+    cluster.apply()
+    assert _recap(cluster.apply())["changed"] == 0
+    assert "True" in cluster.kubectl(
+        "get", "node", "node1", "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status}"
+    )
+
+
 def test_drift_is_repaired(cluster: Cluster) -> None:
     """What a hand changed on the host is planned, repaired, and then as before."""
     cluster.host("systemctl restart kubelet")

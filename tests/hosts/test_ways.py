@@ -68,7 +68,7 @@ def _program() -> bytes:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
         for package in (nidome, yaml):
-            root = Path(package.__file__).parent
+            root = Path(str(package.__file__)).parent
             archive.add(root, root.name, filter=lambda f: None if "__pycache__" in f.name else f)
     return packed.getvalue()
 
