@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 from nidome.declare.resolve import load
 from nidome.roles.base import HostContext, InstalledArtifact
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nidome.model.spec import ClusterSpec
+
+# Times are measured by the bench; a busy machine is no failure.
+settings.register_profile("nidome", deadline=None)
+settings.load_profile("nidome")
 
 _HOSTS = """\
 all:

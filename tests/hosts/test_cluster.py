@@ -52,6 +52,7 @@ _WORKLOAD = {
         },
     ],
 }  # fmt: skip
+_LOST = "/var/lib/kubelet/pki /etc/kubernetes/ssl/kubelet.crt /etc/kubernetes/ssl/kubelet.key"
 _COMPONENTS = (
     "kine", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "containerd", "nidome-approver",
 )  # fmt: skip
@@ -214,10 +215,7 @@ def test_killed_component_comes_back(cluster: Cluster, component: str) -> None:
 def test_lost_client_certificate(cluster: Cluster) -> None:
     """A kubelet that lost its client certificate gets a new one with the bootstrap token; apply repairs the rest."""
     uid = cluster.kubectl("get", "node", "node1", "-o", "jsonpath={.metadata.uid}")
-    cluster.host(
-        "systemctl stop kubelet; rm -rf /var/lib/kubelet/pki /etc/kubernetes/ssl/kubelet.crt /etc/kubernetes/ssl/kubelet.key; "
-        "systemctl start kubelet"
-    )
+    cluster.host(f"systemctl stop kubelet; rm -rf {_LOST}; systemctl start kubelet")
     wait_for(
         lambda: (
             "kubelet-client-current.pem" in cluster.host("ls /var/lib/kubelet/pki 2>/dev/null", check=False)
@@ -229,11 +227,35 @@ def test_lost_client_certificate(cluster: Cluster) -> None:
     assert cluster.kubectl("get", "node", "node1", "-o", "jsonpath={.metadata.uid}") == uid
 
 
+def test_labels_and_taints(cluster: Cluster) -> None:
+    """Labels of any name and taints are put on the living node, those of others stay, and undeclared ones go."""
+    cluster.kubectl("taint", "node", "node1", "theirs=1:PreferNoSchedule")
+    declared = (
+        "-e",
+        'node_labels={"node-role.kubernetes.io/lab": "", "disk": "ssd"}',
+        "-e",
+        'node_taints=["lab=1:PreferNoSchedule"]',
+    )
+    cluster.apply(*declared)
+    assert _recap(cluster.apply(*declared))["changed"] == 0
+    node = json.loads(cluster.kubectl("get", "node", "node1", "-o", "json"))
+    assert node["metadata"]["labels"]["disk"] == "ssd"
+    assert "node-role.kubernetes.io/lab" in node["metadata"]["labels"]
+    assert {t["key"] for t in node["spec"]["taints"]} == {"lab", "theirs"}
+    cluster.apply()
+    assert _recap(cluster.apply())["changed"] == 0
+    node = json.loads(cluster.kubectl("get", "node", "node1", "-o", "json"))
+    assert not {"disk", "node-role.kubernetes.io/lab"} & set(node["metadata"]["labels"])
+    assert {t["key"] for t in node["spec"]["taints"]} == {"theirs"}
+    cluster.kubectl("taint", "node", "node1", "theirs-")
+
+
 def test_client_certificate_rotates(cluster: Cluster) -> None:
     """The kubelet renews its client certificate by itself before that ends; nobody has to approve it."""
     short = ("-e", 'kube_kubeadm_controller_extra_args={"cluster-signing-duration": "60s"}')
     cluster.apply(*short)
-    cluster.host("systemctl stop kubelet; rm -rf /var/lib/kubelet/pki; systemctl start kubelet")
+    # Back by the token, with a certificate that ends in a minute.
+    cluster.host(f"systemctl stop kubelet; rm -rf {_LOST}; systemctl start kubelet")
     current = "readlink /var/lib/kubelet/pki/kubelet-client-current.pem"
     wait_for(lambda: cluster.host(current, check=False) != "")
     first = cluster.host(current)

@@ -156,6 +156,11 @@ class Api:
         )
         return self._checked(status, answer, path)
 
+    def patch(self, path: str, body: Any, kind: str) -> Dict[str, Any]:
+        """Patch an object and return what it became."""
+        status, answer = self.request("PATCH", path, body, kind=kind)
+        return self._checked(status, answer, path)
+
     def delete(self, path: str) -> None:
         """Delete an object; one that is not there is deleted already."""
         status, answer = self.request("DELETE", path, {"propagationPolicy": "Background"})

@@ -35,7 +35,7 @@ STAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 """What is removed after the units, in order: a title and the resource kinds."""
 
-GONE_WITH_DATA = ("Image", "KubeObject")
+GONE_WITH_DATA = ("Image", "KubeObject", "NodeTaints")
 """Kinds that live in a component's data and go with it."""
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from nidome.agent.resources.condition import Condition
 from nidome.agent.resources.directory import Directory
 from nidome.agent.resources.file import File
+from nidome.agent.resources.taints import NodeTaints
 from nidome.roles.arguments import command
 from nidome.roles.base import Handler, HostContext, Role, Task
 from nidome.roles.container_engine import cgroup_driver, socket_path
@@ -21,6 +22,7 @@ from nidome.roles.units import Service
 
 if TYPE_CHECKING:
     from nidome.agent.resources.base import Resource
+    from nidome.agent.resources.kubeobject import KubeObject
 
 __all__ = ["KUBELET", "NODE", "node_ready"]
 
@@ -95,7 +97,6 @@ def _files(context: HostContext) -> tuple[Resource, ...]:
 def _service(context: HostContext) -> Service:
     spec, paths, host = context.spec, Paths(context.spec), context.host
     config = f"{paths.config}/kubelet-config.yaml"
-    labels = [f"{k}={v}" for k, v in sorted(host.node_labels.value.items())]
     arguments = {
         "config": config,
         "kubeconfig": paths.kubeconfig("kubelet"),
@@ -104,7 +105,7 @@ def _service(context: HostContext) -> Service:
         # Both always: without them kubelet looks its own name up, and waits for a slow DNS.
         "node-ip": host.ip.value,
         "hostname-override": host.name,
-        "node-labels": labels or None,
+        # No pod may slip in before the taints are kept through the API.
         "register-with-taints": host.node_taints.value or None,
         "v": spec.kube_log_level.value,
     }
@@ -153,7 +154,6 @@ _COMPONENT = Component(
         "kubelet_rotate_server_certificates",
         "kubelet_custom_flags",
         "kube_log_level",
-        "node_labels",
         "node_taints",
         "ip",
     ),
@@ -169,16 +169,25 @@ def _handlers(context: HostContext) -> list[Handler]:
     return [_COMPONENT.handler(context)]
 
 
+def _labels(context: HostContext) -> KubeObject:
+    """Return the Node's labels: kept through the API, which allows names that kubelet may not set itself."""
+    role = {"node-role.kubernetes.io/control-plane": ""} if context.host.is_control_plane else {}
+    labels = {**role, **context.host.node_labels.value}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": context.host.name, "labels": labels}}
+    return kube_object(context, node, patch=True)
+
+
 def _node_tasks(context: HostContext) -> list[Task]:
     """Return what is waited for and kept of the Node once kubelet runs."""
-    tasks = [Task(_ROLE, "Wait for the node to be Ready", (node_ready(context),), _TAGS)]
-    if context.host.is_control_plane:
-        # kubelet itself is not allowed to set a label of this name.
-        labels = {"node-role.kubernetes.io/control-plane": ""}
-        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": context.host.name, "labels": labels}}
-        tasks.append(
-            Task(_ROLE, "Label the control-plane node", (kube_object(context, node, patch=True),), _TAGS)
-        )
+    spec, host = context.spec, context.host
+    tasks = [
+        Task(_ROLE, "Wait for the node to be Ready", (node_ready(context),), _TAGS),
+        Task(_ROLE, "Label the node", (_labels(context),), _TAGS, ("node_labels",)),
+    ]
+    if host.node_taints.value:
+        store, admin = Paths(spec).store_data, access(spec, host)
+        taints = NodeTaints(host.name, host.node_taints.value, admin, APISERVER_UNIT, store)
+        tasks.append(Task(_ROLE, "Taint the node", (taints,), _TAGS, ("node_taints",)))
     return tasks
 
 

@@ -18,6 +18,7 @@ from nidome.agent.resources.kernel import KernelModule, Sysctl
 from nidome.agent.resources.kubeobject import KubeObject
 from nidome.agent.resources.package import Package
 from nidome.agent.resources.registry import KINDS, decode
+from nidome.agent.resources.taints import NodeTaints
 from nidome.agent.resources.unit import Restart, Unit
 from nidome.engine.diff import Change, Delta, Difference, compare
 from nidome.errors import ResourceError
@@ -39,6 +40,7 @@ EACH: tuple[Resource, ...] = (
     KernelModule("overlay", "overlay"),
     KeyPair("/pki/sa.key", "/pki/sa.pub"),
     KubeObject(MANIFEST, ACCESS, "kube-apiserver.service", "/var/lib/kine/state.db"),
+    NodeTaints("node1", ("a=1:NoSchedule",), ACCESS, "kube-apiserver.service", "/var/lib/kine/state.db"),
     Package(("socat",)),
     Restart("kubelet.service", ("/etc/f",)),
     Sysctl("net.ipv4.ip_forward", "1"),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nidome.agent.host import Host
     from nidome.agent.kube import Api
 
-__all__ = ["KubeObject", "apply", "observe", "remove", "wait_for_api"]
+__all__ = ["KubeObject", "apply", "observe", "remove", "service_up", "wait_for_api"]
 
 _VOLATILE = ("managedFields", "resourceVersion", "generation")
 FILE_REFERENCE = "$file"
@@ -89,7 +89,7 @@ def _differences(before: Any, after: Any, path: str = "") -> Iterator[List[Any]]
         yield [path, before, after]
 
 
-def _service_up(resource: KubeObject, host: Host) -> Optional[Dict[str, Any]]:
+def service_up(resource: Any, host: Host) -> Optional[Dict[str, Any]]:
     """Return why objects cannot be seen now, None where they can; wait for an API server that is starting."""
     if not host.comes_up(resource.unit):
         return unobservable(f"{resource.unit} is not running, and the store has data")
@@ -138,7 +138,7 @@ def observe(resources: Sequence[KubeObject], host: Host) -> List[Observed]:
     first = resources[0]
     if not os.path.exists(first.store):
         return [None for _ in resources]
-    down = _service_up(first, host)
+    down = service_up(first, host)
     return [down or _observe_one(resource, host) for resource in resources]
 
 

@@ -34,6 +34,7 @@ KINDS: Dict[str, Kind] = {
     "KernelModule": Kind("kernel", "observe_modules", "apply_module", "remove_module"),
     "KeyPair": Kind("certificate", "observe_pairs", "apply_pair", "remove_files"),
     "KubeObject": Kind("kubeobject"),
+    "NodeTaints": Kind("taints"),
     "Package": Kind("package"),
     "Restart": Kind("unit", "observe_restarts", "apply_restart", ""),
     "Sysctl": Kind("kernel", "observe_sysctls", "apply_sysctl", "remove_sysctl"),
