@@ -281,8 +281,8 @@ def test_drift_is_repaired(cluster: Cluster) -> None:
     assert planned == [
         "kubernetes/preinstall : Set kernel parameters",
         "kubernetes/control-plane : Write kube-apiserver configuration",
-        "kubernetes/control-plane : Start kube-scheduler",
         "container-engine/containerd : Write containerd configuration",
+        "kubernetes/control-plane : Start kube-scheduler",
         "kubernetes/node : Write kubelet configuration",
         # It was restarted by hand: nobody knows what this process has read.
         "kubernetes/node : Restart kubelet",
