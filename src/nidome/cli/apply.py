@@ -42,8 +42,10 @@ def options(args: argparse.Namespace) -> Options:
 
 def _stored(path: Path) -> dict[str, Any]:
     try:
-        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(document, dict) or not isinstance(document.get("hosts"), dict):
+            raise ValueError("it is not what `nidome plan -o FILE` writes")  # noqa: TRY301, TRY004 - told as below
+    except (OSError, ValueError, RecursionError) as error:
         raise StateError(
             "plan-unreadable", f"cannot read the plan: {error}", where=str(path), hint="nidome plan -o FILE"
         ) from None

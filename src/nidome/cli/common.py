@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -124,7 +124,15 @@ def _extra(values: Sequence[str]) -> dict[str, Any]:
                 where="-e",
                 hint="for example: -e kube_log_level=4",
             )
-        found[name] = yaml.safe_load(text)
+        try:
+            found[name] = yaml.safe_load(text)
+        except (yaml.YAMLError, ValueError, RecursionError):
+            raise UsageError(
+                "extra-vars",
+                f"the value of '{name}' is not valid YAML",
+                where="-e",
+                hint="put it in quotes if it is text: -e 'NAME=\"VALUE\"'",
+            ) from None
     return found
 
 
@@ -169,7 +177,7 @@ def fetcher(chosen: Settings, spec: ClusterSpec) -> Fetch:
 
 def write_file(path: Path, text: str, *, mode: int = 0o644) -> None:
     """Write a file whole or not at all; nobody ever sees it with more rights than ``mode``."""
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = path.parent / f".{path.name}.tmp"
     try:
         temporary.unlink(missing_ok=True)
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
@@ -177,6 +185,8 @@ def write_file(path: Path, text: str, *, mode: int = 0o644) -> None:
             out.write(text)
         temporary.replace(path)
     except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
         raise UsageError(
             "file-unwritable",
             f"cannot write: {error.strerror}",

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from nidome.cli.common import write_file
+from nidome.errors import UsageError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 _WITH_INVENTORY = (
     ("plan",),
@@ -87,3 +90,37 @@ def test_no_such_run(nidome: Callable[..., tuple[int, str, str]]) -> None:
         code, _, err = nidome("runs", "show", name)
         assert code == 1
         assert err.startswith(f"error[run-unknown]: no record of a run '{name}'")
+
+
+@pytest.mark.parametrize("value", ["[", "{{a}}", "&a *a", "!!python/object:os.system x", "\x01", "9" * 5000])
+def test_spoilt_extra_variable(
+    value: str, unreachable: Path, nidome: Callable[..., tuple[int, str, str]]
+) -> None:
+    """A value of -e that is not YAML is refused with the name that has it."""
+    del unreachable
+    code, out, err = nidome("plan", "-e", f"kube_version={value}")
+    assert (code, out) == (1, "")
+    assert err.startswith("error[extra-vars]: the value of 'kube_version' is not valid YAML\n  where: -e\n")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "NaN", "{}", '{"hosts": []}', "[" * 100_000, "\0"])
+def test_spoilt_plan(
+    text: str, unreachable: Path, place: Path, nidome: Callable[..., tuple[int, str, str]]
+) -> None:
+    """A file that is not a plan is refused before any host is asked."""
+    del unreachable
+    (place / "plan.json").write_text(text, encoding="utf-8")
+    code, out, err = nidome("apply", "plan.json")
+    assert (code, out) == (1, "")
+    assert err.startswith("error[plan-unreadable]: cannot read the plan: ")
+
+
+def test_file_is_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is a directory is refused, the one of no name too; nothing is left beside it."""
+    directory = tmp_path / "directory"
+    directory.mkdir()
+    monkeypatch.chdir(directory)
+    for path in (directory, Path()):
+        with pytest.raises(UsageError, match="cannot write"):
+            write_file(path, "")
+    assert list(tmp_path.rglob("*")) == [directory]
