@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAGE := scripts/stage
 
-.PHONY: up test check fast hosts bench soak down venv packages artifacts docs clean
+.PHONY: up test check fast hosts bench soak down venv packages artifacts clean
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -20,7 +20,7 @@ packages:
 	@$(STAGE) "host packages" scripts/host-packages
 
 venv: packages
-	@$(STAGE) "python environment" $(MAKE) --no-print-directory $(VENV)/.done
+	@$(STAGE) "python environment" $(MAKE) -s --no-print-directory $(VENV)/.done
 
 $(VENV)/.done: requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)

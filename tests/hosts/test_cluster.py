@@ -227,6 +227,46 @@ def test_lost_client_certificate(cluster: Cluster) -> None:
     assert cluster.kubectl("get", "node", "node1", "-o", "jsonpath={.metadata.uid}") == uid
 
 
+@pytest.mark.parametrize(
+    ("setting", "component"),
+    [
+        ('kube_kubeadm_scheduler_extra_args={"no-such-flag": "1"}', "kube-scheduler"),
+        ('kubelet_custom_flags=["--no-such-flag=1"]', "kubelet"),
+    ],
+)
+def test_component_that_keeps_ending(cluster: Cluster, setting: str, component: str) -> None:
+    """A component that keeps ending fails the run with its last words, and is not called unchanged by the next."""
+    for _ in range(2):
+        done = cluster.nidome("apply", "-e", setting, "--view", "plain", status=1)
+        assert "no-such-flag" in done.stdout
+        assert f"nidome logs {component}" in done.stdout
+    assert cluster.nidome("plan", "-e", setting, status=None).returncode != 0
+    assert component in cluster.nidome("status", status=1).stdout
+    cluster.apply()
+    assert _recap(cluster.apply())["changed"] == 0
+
+
+def test_api_port_moves(cluster: Cluster) -> None:
+    """With another port of the API server every component follows it, the kubelet too."""
+    moved = ("-e", "kube_apiserver_port=7443")
+    cluster.apply(*moved)
+    assert _recap(cluster.apply(*moved))["changed"] == 0
+    connected = cluster.host("ss -tnpH state established dport = :7443")
+    for component in ("kubelet", "kube-scheduler", "kube-controller", "kube-proxy"):
+        assert component in connected
+    assert cluster.host("ss -tnH state established dport = :6443") == ""
+    cluster.apply()
+    assert _recap(cluster.apply())["changed"] == 0
+
+
+def test_helm(cluster: Cluster) -> None:
+    """Helm is there where it is asked for, works against the cluster, and goes when it is not."""
+    cluster.apply("-e", "helm_enabled=true")
+    assert cluster.host("KUBECONFIG=/etc/kubernetes/admin.conf helm list -A -q") == ""
+    cluster.apply()
+    assert cluster.host("command -v helm", check=False) == ""
+
+
 def test_labels_and_taints(cluster: Cluster) -> None:
     """Labels of any name and taints are put on the living node, those of others stay, and undeclared ones go."""
     cluster.kubectl("taint", "node", "node1", "theirs=1:PreferNoSchedule")

@@ -85,7 +85,8 @@ class Agent:
 
         ``ledger`` has the ids of what somebody declared, oldest first; ``declared`` the last applied values.
         """
-        made = [e["id"] for e in self.host.ledger.made() if not (e.get("data") or {}).get("implicit")]
+        # Parents of what was declared, and images of somebody's own, are not anybody's to declare away.
+        made = [e["id"] for e in self.host.ledger.made() if not _beyond_declaring(e.get("data") or {})]
         try:
             declared = json.loads(self.read(self._declared, _DECLARED_SIZE))
         except ValueError:
@@ -274,6 +275,10 @@ class Agent:
                 return source.read(size)
         except OSError:
             return ""
+
+
+def _beyond_declaring(data: Dict[str, Any]) -> bool:
+    return bool(data.get("implicit") or data.get("kept"))
 
 
 def _from_os(error: OSError, where: str) -> ResourceError:

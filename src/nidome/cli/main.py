@@ -11,7 +11,7 @@ import importlib
 import os
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from nidome import __version__
 from nidome.errors import NidomeError
@@ -51,8 +51,17 @@ COMMANDS: tuple[Command, ...] = (
 )
 
 
+class _Parser(argparse.ArgumentParser):
+    """Ends with 1 on bad usage: 2 is a plan with changes."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and how it is used."""
+        self.print_usage(sys.stderr)
+        self.exit(1, f"error[usage]: {message}\n  next:  {self.prog} --help\n")
+
+
 def _top_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="nidome",
         description="Declare a Kubernetes cluster, converge, prove that the second run changed nothing.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -73,13 +82,13 @@ def _dispatch(argv: Sequence[str]) -> int:
     module = importlib.import_module(command.module)
     if command.verbatim:
         return int(module.run(argv[1:]))
-    parser = argparse.ArgumentParser(prog=f"nidome {command.name}", description=command.summary)
+    parser = _Parser(prog=f"nidome {command.name}", description=command.summary)
     module.configure(parser)
     return int(module.run(parser.parse_args(argv[1:])))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; return 0 for success, 1 for an error, 2 for a plan with changes or bad usage."""
+    """Run one command; return 0 for success, 1 for an error or bad usage, 2 for a plan with changes."""
     try:
         return _dispatch(sys.argv[1:] if argv is None else list(argv))
     except NidomeError as error:

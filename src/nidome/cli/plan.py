@@ -34,7 +34,7 @@ def _quiet(event: Event) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Plan; return 0 when nothing is to be done, 2 when something is, 1 when applying would fail."""
+    """Plan; return 0 when all is as declared, 2 when something is to be done, 1 when that would fail."""
     from nidome.engine.run import Run  # noqa: PLC0415 - not needed for --help
     from nidome.roles.playbook import CLUSTER  # noqa: PLC0415 - as above
 
@@ -45,7 +45,11 @@ def run(args: argparse.Namespace) -> int:
     document = plan.to_json()
     if args.output:
         common.write_file(args.output, json.dumps(document, indent=1) + "\n")
-    print(json.dumps(document, indent=1) if args.json else render_plan(document, plan.counts))
+    print(
+        json.dumps(document, indent=1)
+        if args.json or args.view == "json"
+        else render_plan(document, plan.counts)
+    )
     if plan.errors:
         return 1
-    return 0 if plan.empty else _CHANGES
+    return 0 if plan.empty and not plan.waiting else _CHANGES

@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     common.add_run(parser)
     common.add_artifacts(parser)
     parser.add_argument("--nodes", type=int, default=1, help="how many hosts (this release: 1)")
-    parser.add_argument("--os", default="debian:12", help="debian:11, debian:12 or debian:13")
+    parser.add_argument("--os", help="debian:11, debian:12 (the default) or debian:13")
 
 
 def _host_variables(machine: Machine) -> dict[str, Any]:
@@ -61,12 +61,34 @@ def _machines(args: argparse.Namespace, names: Sequence[str]) -> list[Machine]:
     from nidome.progress import Progress  # noqa: PLC0415 - as above
 
     existing = {m.name: m for m in machines.listing()}
+    _require_os(args.os, [existing[n] for n in names if n in existing])
     blobs = Store(common.settings(args).cache).blobs
     blobs.mkdir(parents=True, exist_ok=True)
     missing = [n for n in names if n not in existing]
-    made = machines.create_many(missing, os=args.os, blobs=blobs, progress=Progress()) if missing else []
+    made = (
+        machines.create_many(missing, os=args.os or machines.DEFAULT_OS, blobs=blobs, progress=Progress())
+        if missing
+        else []
+    )
     found = {m.name: m for m in made}
     return [found.get(n) or _powered(existing[n]) for n in names]
+
+
+def _require_os(wanted: str | None, existing: Sequence[Machine]) -> None:
+    """Refuse a system that does not exist, or another one than a host has already."""
+    from nidome.machines.model import valid_os  # noqa: PLC0415 - not needed for --help
+
+    if wanted is None:
+        return
+    valid_os(wanted)
+    for machine in existing:
+        if machine.os != wanted:
+            raise UsageError(
+                "machine-os-differs",
+                f"{machine.name} exists with {machine.os}, not {wanted}",
+                where="--os",
+                hint="nidome down removes it first",
+            )
 
 
 def _powered(machine: Machine) -> Machine:

@@ -12,7 +12,7 @@ from nidome.events import Diagnostic, PlayStarted, RunFinished, Staged, Staging,
 from nidome.progress import Progress, size
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from nidome.events import Event, Sink
     from nidome.progress import Item
@@ -57,6 +57,8 @@ class PlainView:
             case Diagnostic():
                 place = f"{event.where}: " if event.where else ""
                 self._say(f"{event.severity}[{event.code}]: {place}{event.message}")
+                if event.hint:
+                    self._say(f"  next:  {event.hint}")
             case Staging():
                 self._begin(event.host, "sending artifacts", event.size).update(done=event.done)
             case TaskStarted():
@@ -168,18 +170,31 @@ def render_plan(plan: Mapping[str, Any], counts: tuple[int, int, int]) -> str:
         f"{text.splitlines()[0]}  on {', '.join(hosts)}\n" + "\n".join(text.splitlines()[1:])
         for text, hosts in groups.items()
     ]
+    return "\n".join([*blocks, *_waits(plan, blocks), _closing(plan, blocks, counts)])
+
+
+def _waits(plan: Mapping[str, Any], blocks: Sequence[str]) -> list[str]:
+    """Return what does not hold although nothing is to be changed; changes would bring it about."""
+    return [] if blocks else [f"  . not so yet: {reason}" for reason in plan["waiting"]]
+
+
+def _closing(plan: Mapping[str, Any], blocks: Sequence[str], counts: tuple[int, int, int]) -> str:
+    if not blocks:
+        return "No changes, but not everything is as it must be." if plan["waiting"] else "No changes."
+    steps = [step for found in plan["hosts"].values() for step in found]
     added, changed, destroyed = counts
-    closing = (
-        f"Plan: {added} to add, {changed} to change, {destroyed} to destroy." if blocks else "No changes."
-    )
-    return "\n".join([*blocks, closing])
+    parts = [f"{added} to add", f"{changed} to change", f"{destroyed} to destroy"]
+    parts += [f"{n} unobservable" for n in (sum(len(s["unobservable"]) for s in steps),) if n]
+    parts += [f"{n} errors" for n in (sum(len(s["errors"]) for s in steps),) if n]
+    return f"Plan: {', '.join(parts)}."
 
 
 def _step(step: Mapping[str, Any]) -> list[str]:
     lines = [f"{'HANDLER' if step['handler'] else 'TASK'} [{step['task']}]"]
     lines += [line for change in step["changes"] for line in change_lines(change)]
     lines += [f"  ? {reason}" for reason in step["unobservable"]]
-    lines += [f"  x {e['where']}: error[{e['code']}]: {e['message']}" for e in step.get("errors", ())]
+    for e in step.get("errors", ()):
+        lines += [f"  x {e['where']}: error[{e['code']}]: {e['message']}", f"      next: {e['hint']}"]
     return lines
 
 
@@ -193,6 +208,8 @@ def change_lines(change: Mapping[str, Any]) -> list[str]:
 
 def _delta(delta: Mapping[str, Any]) -> list[str]:
     name, before, after = delta["attribute"], delta["before"], delta["after"]
+    if name == "stale":
+        return [f"      reads {before} anew"]
     if name in ("content", "text") and isinstance(before, str) and isinstance(after, str) and "\n" in after:
         different = [
             d

@@ -120,6 +120,7 @@ KNOWN: Mapping[str, Known] = {
     "local_release_dir": Known("artifacts are kept in Nidome's cache"),
     "retry_stagger": Known("Nidome's own times between two tries are used", (5,)),
     "kube_owner": Known("files belong to root"),
+    "ndots": Known("the hosts' own resolv.conf is not changed; pods have the kubelet's 5"),
     "kube_cert_group": Known("files belong to root"),
     "credentials_dir": Known("no credentials are kept beside the inventory"),
     "kube_oidc_auth": _OIDC,

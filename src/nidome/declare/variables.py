@@ -212,7 +212,6 @@ VARIABLES: tuple[Variable, ...] = (
         "Signals at which the kubelet evicts pods; {} is the kubelet's own choice.",
     ),
     # DNS
-    Variable("ndots", integer(0, 15), 2, "Dots a name needs to be tried as it is before the search domains."),
     Variable("dns_min_replicas", integer(1, 100), _SPREAD, "Replicas of CoreDNS."),
     Variable(
         "upstream_dns_servers",

@@ -61,6 +61,13 @@ class Step:
         return tuple(d.error for d in self.differences if d.error)
 
     @property
+    def waiting(self) -> tuple[str, ...]:
+        """What conditions still lack: waiting for it changes nothing."""
+        return tuple(
+            f"{r.id}: {d.waiting}" for r, d in zip(self.resources, self.differences, strict=True) if d.waiting
+        )
+
+    @property
     def settled(self) -> bool:
         """Whether there is nothing to do or to wait for."""
         return not self.removes and all(d.settled for d in self.differences)
@@ -115,6 +122,11 @@ class Plan:
         return tuple(f"{host}: {reason}" for host, step in self.steps for reason in step.unknown)
 
     @property
+    def waiting(self) -> tuple[str, ...]:
+        """What does not hold yet, with the host; on a cluster that has nothing to change, what is wrong."""
+        return tuple(f"{host}: {reason}" for host, step in self.steps for reason in step.waiting)
+
+    @property
     def errors(self) -> tuple[tuple[str, dict[str, str]], ...]:
         """What applying will fail at, with the host."""
         return tuple((host, error) for host, step in self.steps for error in step.errors)
@@ -130,6 +142,7 @@ class Plan:
             "format_version": FORMAT_VERSION,
             "cluster": self.cluster,
             "declaration": self.declaration,
+            "waiting": list(self.waiting),
             "hosts": {
                 h.host.name: [s.to_json() for s in h.steps if s.changes or s.unknown or s.errors]
                 for h in self.hosts

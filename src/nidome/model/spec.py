@@ -96,7 +96,6 @@ class ClusterSpec:
     kubelet_custom_flags: Sourced[tuple[str, ...]]
     eviction_hard: Sourced[Mapping[str, str]]
 
-    ndots: Sourced[int]
     dns_min_replicas: Sourced[int]
     upstream_dns_servers: Sourced[tuple[str, ...]]
 

@@ -222,7 +222,8 @@ def _handlers(context: HostContext) -> list[Handler]:
 def _image(context: HostContext, name: str) -> Image:
     found, paths = context.artifacts[name], Paths(context.spec)
     store = context.spec.containerd_storage_dir.value
-    return Image(found.reference, found.sha256, paths.binary("ctr"), socket_path(context), store)
+    ctr, kept = paths.binary("ctr"), name.startswith(USER_IMAGE)
+    return Image(found.reference, found.sha256, ctr, socket_path(context), store, kept=kept)
 
 
 def _import(title: str, *names: str) -> Role:

@@ -212,6 +212,7 @@ _COMPONENTS = (
             "kube_service_addresses",
             "kube_kubeadm_controller_extra_args",
             "kube_log_level",
+            "kube_apiserver_port",
         ),
     ),
     Component(
@@ -220,7 +221,7 @@ _COMPONENTS = (
         _TAGS,
         _scheduler,
         lambda c: (_client_config(c, "scheduler", "system:kube-scheduler"),),
-        ("kube_kubeadm_scheduler_extra_args", "kube_log_level"),
+        ("kube_kubeadm_scheduler_extra_args", "kube_log_level", "kube_apiserver_port"),
     ),
 )
 

@@ -77,7 +77,12 @@ def _service(context: HostContext) -> Service:
 
 
 _COMPONENT = Component(
-    _ROLE, "kube-proxy", _TAGS, _service, _files, ("kube_proxy_mode", "kube_pods_subnet", "kube_log_level")
+    _ROLE,
+    "kube-proxy",
+    _TAGS,
+    _service,
+    _files,
+    ("kube_proxy_mode", "kube_pods_subnet", "kube_log_level", "kube_apiserver_port"),
 )
 
 

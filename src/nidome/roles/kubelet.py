@@ -13,7 +13,7 @@ from nidome.roles.arguments import command
 from nidome.roles.base import Handler, HostContext, Role, Task
 from nidome.roles.container_engine import cgroup_driver, socket_path
 from nidome.roles.control_plane import APISERVER_UNIT
-from nidome.roles.kubeconfigs import kubeconfig, kubeconfig_text
+from nidome.roles.kubeconfigs import kubeconfig
 from nidome.roles.kubernetes import Component
 from nidome.roles.objects import kube_object
 from nidome.roles.paths import KUBELET_ROOT, Paths, access, server_url
@@ -77,13 +77,8 @@ def _files(context: HostContext) -> tuple[Resource, ...]:
         Directory(KUBELET_ROOT, "0750", owned=True),
         Directory(f"{paths.config}/{_MANIFESTS}"),
         File(f"{paths.config}/kubelet-config.yaml", config, "0640"),
-        # A kubelet that had to come back with its token writes this file anew; it is left to it then.
-        File(
-            paths.kubeconfig("kubelet"),
-            kubeconfig_text(server, ca, user, own),
-            "0600",
-            ownership="create-only",
-        ),
+        # A kubelet that had to come back with its token writes this file anew; the next run puts it right.
+        kubeconfig(paths.kubeconfig("kubelet"), server, ca, user, own),
         kubeconfig(
             paths.kubeconfig("bootstrap-kubelet"),
             server,
@@ -114,7 +109,13 @@ def _service(context: HostContext) -> Service:
         "kubelet",
         "Kubernetes node agent",
         words,
-        (paths.binary("kubelet"), config, paths.cert("ca")),
+        (
+            paths.binary("kubelet"),
+            config,
+            paths.cert("ca"),
+            paths.kubeconfig("kubelet"),
+            paths.kubeconfig("bootstrap-kubelet"),
+        ),
         notify=True,
         after=("containerd.service",),
         settings=("KillMode=process", "Delegate=yes"),
@@ -155,6 +156,7 @@ _COMPONENT = Component(
         "kubelet_custom_flags",
         "kube_log_level",
         "node_taints",
+        "kube_apiserver_port",
         "ip",
     ),
     node_ready,

@@ -10,6 +10,8 @@ from nidome.roles.base import Handler, HostContext, Play, Role, Task
 from nidome.roles.container_engine import CONTAINERD, DNS_IMAGE, SANDBOX_IMAGE, USER_IMAGES
 from nidome.roles.control_plane import APPROVER, CONTROL_PLANE, CONTROLLERS
 from nidome.roles.dns import DNS, DNS_READY
+from nidome.roles.health import HEALTH
+from nidome.roles.helm import HELM
 from nidome.roles.kube_proxy import KUBE_PROXY
 from nidome.roles.kubelet import KUBELET, NODE
 from nidome.roles.pki import CLIENT_PKI, PKI
@@ -35,8 +37,8 @@ CLUSTER: tuple[Play, ...] = (
     Play("Install the control plane", _CONTROL, (CONTROL_PLANE,)),
     Play("Install Kubernetes nodes", _CLUSTER, (CONTAINERD, CLIENT_PKI, SANDBOX_IMAGE, DNS_IMAGE)),
     Play("Invoke kubeadm and install a CNI", _CONTROL, (CONTROLLERS, KUBELET, KUBE_PROXY, ACCESS, APPROVER)),
-    Play("Install Kubernetes apps", _CONTROL, (DNS, USER_IMAGES)),
-    Play("Wait for the cluster", _CLUSTER, (NODE, DNS_READY)),
+    Play("Install Kubernetes apps", _CONTROL, (DNS, USER_IMAGES, HELM)),
+    Play("Wait for the cluster", _CLUSTER, (HEALTH, NODE, DNS_READY)),
 )
 
 

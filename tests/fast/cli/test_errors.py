@@ -71,7 +71,7 @@ def test_wrong_line_count(count: str, unreachable: Path, nidome: Callable[..., t
     """A number of lines that is none is bad usage."""
     del unreachable
     code, _, err = nidome("logs", "kubelet", f"--lines={count}")
-    assert code == 2
+    assert code == 1
     assert f"'{count}' is not a number of lines" in err
 
 

@@ -99,6 +99,7 @@ class Certificate(Resource):
             "issued by": self.ca or self.path,
             "key matches": True,
             "renewal due": False,
+            "days": self.days,
             "mode": self.mode,
             "key mode": self.key_mode,
         }
@@ -218,6 +219,7 @@ def _observe_one(resource: Certificate, host: Host) -> Observed:
             "authority": told["ca"],
             "issued by": ca if _issued(told, issuer, own=not resource.ca) else "another authority",
             "key matches": public == told["public"],
+            "days": round((told["end"] - told["begin"]) / _DAY),
             "renewal due": time.time() > told["end"] - resource.renew_days * _DAY,
             "mode": mode_of(os.stat(resource.path)),
             "key mode": mode_of(os.stat(resource.key_path)) if public is not None else "absent",

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import calendar
+import http.client
 import os
 import random
 import socket
+import ssl
 import struct
 import time
+import urllib.parse
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable, ClassVar, Dict, List, Sequence, Tuple
 
 from nidome.agent.resources.base import Observed, Resource
 from nidome.agent.resources.kubeobject import wait_for_api
-from nidome.agent.system import run
+from nidome.agent.resources.unit import unit_failure
 from nidome.errors import ResourceError
 
 if TYPE_CHECKING:
@@ -24,6 +28,7 @@ __all__ = ["Condition", "apply", "observe"]
 _POLL_SECONDS = 0.04
 _DNS_SECONDS = 0.3
 _RESTARTS_TOLERATED = 5
+_LEASE_SECONDS = 40  # after which the node controller, too, counts a node as lost
 
 
 @dataclass(frozen=True)
@@ -74,20 +79,56 @@ def _endpoint(condition: Condition, host: Host) -> str:
 
 
 def _node_ready(condition: Condition, host: Host) -> str:
-    """Count a node's Ready only when this kubelet said it: a stopped node keeps Ready=True."""
+    """Take a Ready condition from the kubelet that runs now alone: a lost node keeps Ready=True."""
     name = condition.parameters["node"]
+    shown = host.unit("kubelet.service", fresh=True)
+    started = int(shown.get("ExecMainStartTimestampMonotonic") or 0) / 1e6
+    if shown.get("ActiveState") != "active" or not started:
+        return f"the kubelet of {name} is not running"
     node = _api(condition, host).get(f"/api/v1/nodes/{name}")
     if node is None:
         return f"node {name} has not registered"
     ready = next((c for c in node["status"].get("conditions", []) if c["type"] == "Ready"), None)
     if ready is None or ready["status"] != "True":
         return f"node {name} is not Ready: {ready['message'] if ready else 'no condition yet'}"
-    started = int(host.unit("kubelet.service").get("ExecMainStartTimestampMonotonic") or 0) / 1e6
-    heard = time.mktime(time.strptime(ready["lastHeartbeatTime"], "%Y-%m-%dT%H:%M:%SZ")) - time.timezone
     # Heartbeats are told in whole seconds.
-    if heard + 1 < time.time() - (time.monotonic() - started):
+    if _seconds(ready["lastHeartbeatTime"]) + 1 < time.time() - (time.monotonic() - started):
         return f"node {name} has not been heard of since its kubelet started"
+    lease = _api(condition, host).get(
+        f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{name}"
+    )
+    if lease is None or time.time() - _seconds(lease["spec"]["renewTime"]) > _LEASE_SECONDS:
+        return f"node {name} has not renewed its lease for {_LEASE_SECONDS} s"
     return ""
+
+
+def _seconds(moment: str) -> float:
+    """Return a Kubernetes time, with or without a fraction, in seconds since the epoch."""
+    return calendar.timegm(time.strptime(moment.partition(".")[0].rstrip("Z"), "%Y-%m-%dT%H:%M:%S"))
+
+
+def _healthy(condition: Condition, host: Host) -> str:
+    """Ask a component itself; what it answers on loopback is no secret, and its certificate is its own."""
+    inactive = _is_active(condition, host)
+    if inactive or "url" not in condition.parameters:
+        return inactive
+    url = urllib.parse.urlsplit(condition.parameters["url"])
+    connection: http.client.HTTPConnection
+    if url.scheme == "https":
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        connection = http.client.HTTPSConnection(url.hostname or "", url.port, timeout=2, context=context)
+    else:
+        connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=2)
+    try:
+        connection.request("GET", url.path)
+        response = connection.getresponse()
+        said = response.read(200).decode(errors="replace").strip()
+    except (OSError, http.client.HTTPException) as error:
+        return f"{condition.parameters['url']} does not answer: {error}"
+    finally:
+        connection.close()
+    return "" if response.status == 200 else f"{condition.parameters['url']} says {said}"  # noqa: PLR2004 - HTTP OK
 
 
 def _dns_query(name: str, server: str) -> List[str]:
@@ -135,6 +176,7 @@ def _socket(condition: Condition, host: Host) -> str:
 PROBES: Dict[str, Callable[[Condition, "Host"], str]] = {
     "api-ready": _api_ready,
     "dns": _dns,
+    "healthy": _healthy,
     "kubernetes-endpoint": _endpoint,
     "node-ready": _node_ready,
     "socket": _socket,
@@ -195,11 +237,10 @@ def _fail_early(resource: Condition, before: Dict[str, int], host: Host) -> None
 def _failure(resource: Condition, message: str) -> ResourceError:
     lines = []
     for unit in resource.units:
-        text = run(["journalctl", "-u", unit, "-n", "4", "-o", "cat", "--no-pager"], check=False)
-        lines += [f"{unit}: {line[:240]}" for line in text.splitlines()]
+        lines += [f"{unit}: {line.strip()}" for line in unit_failure(unit, "", "").message.splitlines()[1:]]
     return ResourceError(
         "condition-timeout",
         "\n".join([f"{resource.probe}: {message}", *lines]),
         where=resource.id,
-        hint=f"nidome logs {resource.units[0].replace('.service', '')}" if resource.units else "",
+        hint=f"nidome logs {resource.units[0].rpartition('.')[0]}" if resource.units else "run this again",
     )

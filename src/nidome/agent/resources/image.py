@@ -25,7 +25,8 @@ class Image(Resource):
     """``reference`` is in containerd's Kubernetes namespace, from the archive with this sha256.
 
     ``store`` is containerd's data directory: where it is empty there are no images, whether containerd
-    runs or not. ``unit`` is containerd's unit.
+    runs or not. ``unit`` is containerd's unit. A ``kept`` image is a user's own: it stays although another
+    operator does not know of it.
     """
 
     kind: ClassVar[str] = "Image"
@@ -35,6 +36,7 @@ class Image(Resource):
     socket: str = "/run/containerd/containerd.sock"
     store: str = "/var/lib/containerd"
     unit: str = "containerd.service"
+    kept: bool = False
 
     @property
     def key(self) -> str:
@@ -110,7 +112,11 @@ def apply(resource: Image, host: Host) -> None:
     _wait_for(resource)
     _ctr(resource, "images", "import", "--label", "io.cri-containerd.pinned=pinned", blob)
     digest = _listed(resource).get(resource.reference)
-    host.ledger.add(resource.kind, resource.key, data={"archive": resource.sha256, "digest": digest})
+    host.ledger.add(
+        resource.kind,
+        resource.key,
+        data={"archive": resource.sha256, "digest": digest, "kept": resource.kept},
+    )
 
 
 def _wait_for(resource: Image) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Dict, Iterator, List, Optional, Sequence, Tuple
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["KubeObject", "apply", "observe", "remove", "service_up", "wait_for_api"]
 
+_START_SECONDS = 60.0
+_RESTARTS_TOLERATED = 3
+_LOOKS = 5
 _VOLATILE = ("managedFields", "resourceVersion", "generation")
 FILE_REFERENCE = "$file"
 
@@ -76,7 +80,9 @@ def _resolve(value: Any) -> Any:
 
 
 def _bare(thing: Dict[str, Any]) -> Dict[str, Any]:
+    """Return what an apply can change: not the status, nor what the server counts."""
     bare = copy.copy(thing)
+    bare.pop("status", None)
     bare["metadata"] = {k: v for k, v in thing["metadata"].items() if k not in _VOLATILE}
     return bare
 
@@ -94,10 +100,19 @@ def service_up(resource: Any, host: Host) -> Optional[Dict[str, Any]]:
     if not host.comes_up(resource.unit):
         return unobservable(f"{resource.unit} is not running, and the store has data")
     try:
-        wait_for_api(host.api(resource.access), 60, patient=False)
+        wait_for_api(host.api(resource.access), _patience(resource.unit, host), patient=False)
     except ResourceError as error:
         return unobservable(f"the API server does not answer: {error.message}")
     return None
+
+
+def _patience(unit: str, host: Host) -> float:
+    """Return for how many seconds a look may wait: a unit that keeps ending is not waited for."""
+    shown = host.unit(unit)
+    if int(shown.get("NRestarts") or 0) > _RESTARTS_TOLERATED:
+        return 0
+    started = int(shown.get("ExecMainStartTimestampMonotonic") or 0) / 1e6
+    return max(0.0, _START_SECONDS - (time.monotonic() - started)) if started else _START_SECONDS
 
 
 _HOPELESS = ("api-credentials", "api-untrusted")
@@ -108,8 +123,6 @@ def wait_for_api(api: Api, seconds: float, *, patient: bool = True) -> None:
 
     Who is not ``patient`` does not wait for certificates to become right.
     """
-    import time  # noqa: PLC0415 - used by this one function
-
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -148,14 +161,27 @@ def _observe_one(resource: KubeObject, host: Host) -> Observed:
     if missing:
         return unobservable(f"{', '.join(missing)} is not there yet")
     try:
-        live = api.get(resource.key)
-        if live is None:
-            return None
-        wanted = api.apply(_resolve(resource.manifest), dry_run=True, force=resource.take_over)
+        live, wanted = _both(resource, api)
     except ResourceError as error:
         return failed(error.to_json())
+    if live is None or wanted is None:
+        return None
     changes = list(_differences(_bare(live), _bare(wanted)))
     return {"in sync": not changes, "$fields": _shown(resource, changes)}
+
+
+def _both(resource: KubeObject, api: Api) -> Tuple[Optional[Dict[str, Any]], Optional[Dict[str, Any]]]:
+    """Return the object as it is and as applying would make it, of one and the same version of it."""
+    live = wanted = None
+    for _ in range(_LOOKS):
+        live = api.get(resource.key)
+        if live is None:
+            return None, None
+        wanted = api.apply(_resolve(resource.manifest), dry_run=True, force=resource.take_over)
+        if wanted["metadata"].get("resourceVersion") == live["metadata"]["resourceVersion"]:
+            break
+        # A controller changed it between the two questions.
+    return live, wanted
 
 
 def _shown(resource: KubeObject, changes: List[List[Any]]) -> List[List[Any]]:
@@ -182,8 +208,6 @@ def apply(resource: KubeObject, host: Host) -> None:
 
 def _apply_when_possible(resource: KubeObject, api: Api) -> None:
     """Apply; an API server in its first second may lack a namespace or an account that it makes itself."""
-    import time  # noqa: PLC0415 - used by this one function
-
     deadline = time.monotonic() + 15
     while True:
         try:

@@ -18,9 +18,19 @@ from nidome.errors import ResourceError
 if TYPE_CHECKING:
     from nidome.agent.host import Host
 
-__all__ = ["Restart", "Unit", "apply", "apply_restart", "observe", "observe_restarts", "remove"]
+__all__ = [
+    "Restart",
+    "Unit",
+    "apply",
+    "apply_restart",
+    "observe",
+    "observe_restarts",
+    "remove",
+    "unit_failure",
+]
 
 _WANTS = "multi-user.target.wants"
+_RESTARTS_TOLERATED = 3
 _BACKOFF = "/run/nidome/backoff"
 
 # A unit that waits for its own start-up to end, or for a unit ordered before it, is on its way.
@@ -121,6 +131,9 @@ def _runs(shown: Dict[str, str]) -> bool:
     if shown.get("ActiveState") == "inactive" and shown.get("Job", "0") not in ("", "0"):
         # Its start is queued behind a unit that it is ordered after.
         return True
+    if shown.get("ActiveState") == "activating" and int(shown.get("NRestarts") or 0) >= _RESTARTS_TOLERATED:
+        # It keeps ending and is started again: whoever looks between two ends sees it on its way for ever.
+        return False
     return (shown.get("ActiveState", ""), shown.get("SubState", "")) in _RUNNING
 
 
@@ -198,6 +211,16 @@ def _start(name: str, inputs: Sequence[str], host: Host, verb: str, *, wait: boo
         # A unit over its start limit would refuse; its past does not matter to what is asked now.
         run(["systemctl", "reset-failed", "--", name], check=False)
     run(["systemctl", verb, *([] if wait else ["--no-block"]), "--", name], timeout=300)
+
+
+def unit_failure(name: str, message: str, where: str) -> ResourceError:
+    """Return the error of a unit that does not come up, with the last words of its journal."""
+    text = run(["journalctl", "-u", name, "-n", "4", "-o", "cat", "--no-pager"], check=False)
+    words = [f"  {line[:240]}" for line in text.splitlines()]
+    component = name.rpartition(".")[0]
+    return ResourceError(
+        "unit-failed", "\n".join([message, *words]), where=where, hint=f"nidome logs {component}"
+    )
 
 
 # What a running process has read.
@@ -282,7 +305,10 @@ def note_starts(host: Host) -> None:
 def apply_restart(resource: Restart, host: Host) -> None:
     """Restart the unit and wait until systemd says that it is up."""
     _load(resource.name, host)
-    _start(resource.name, _with_unit_file(resource.name, resource.inputs), host, "restart", wait=True)
+    try:
+        _start(resource.name, _with_unit_file(resource.name, resource.inputs), host, "restart", wait=True)
+    except ResourceError as error:
+        raise unit_failure(resource.name, error.message, resource.id) from None
     host.units.pop(resource.name, None)
 
 
