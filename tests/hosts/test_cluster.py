@@ -246,6 +246,19 @@ def test_component_that_keeps_ending(cluster: Cluster, setting: str, component: 
     assert _recap(cluster.apply())["changed"] == 0
 
 
+def test_authority_made_anew(cluster: Cluster) -> None:
+    """After the authority was lost, one run makes a new one and everything follows it, what the kubelet kept too."""
+    cluster.host("rm /etc/kubernetes/ssl/ca.crt /etc/kubernetes/ssl/ca.key")
+    cluster.apply()
+    assert _recap(cluster.apply())["changed"] == 0
+    pod = next(iter(_pods(cluster)))
+    wait_for(lambda: cluster.kubectl("logs", pod, check=False).startswith("serving web-"))
+    verify = (
+        "openssl verify -CAfile /etc/kubernetes/ssl/ca.crt /var/lib/kubelet/pki/kubelet-server-current.pem"
+    )
+    assert cluster.host(verify).endswith(": OK")
+
+
 def test_api_port_moves(cluster: Cluster) -> None:
     """With another port of the API server every component follows it, the kubelet too."""
     moved = ("-e", "kube_apiserver_port=7443")

@@ -22,11 +22,13 @@ __all__ = [
     "TEMPORARY",
     "identity",
     "mode_of",
+    "open_file",
     "owner_of",
     "read_text",
     "replaced",
     "run",
     "sha256_file",
+    "state_of",
     "sweep",
     "sweep_work",
     "work_directory",
@@ -156,13 +158,40 @@ def sha256_file(path: str) -> str:
             digest.update(block)
 
 
+def _open_now(path: str, flags: int) -> int:
+    # Something may have put a pipe in a file's place: opening that would wait for a writer for ever.
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def open_file(path: str) -> IO[bytes]:
+    """Open a file for reading; a pipe or a device in its place reads as empty instead of waiting."""
+    source = open(path, "rb", opener=_open_now)  # noqa: SIM115 - closed by the caller
+    if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
+        source.close()
+        return open(os.devnull, "rb")
+    return source
+
+
 def read_text(path: str) -> Optional[str]:
     """Return a file's text, or None where there is no such file."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as source:
-            return source.read()
+        with open_file(path) as source:
+            return source.read().decode(errors="replace")
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def state_of(path: str) -> str:
+    """Return a path's mode and owner in a word each; what is no plain file is called what it is."""
+    try:
+        status = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return "absent"
+    if stat.S_ISLNK(status.st_mode):
+        return f"a link to {os.readlink(path)}"
+    if not stat.S_ISREG(status.st_mode):
+        return "no file"
+    return f"{mode_of(status)} {':'.join(owner_of(status))}"
 
 
 def mode_of(status: os.stat_result) -> str:

@@ -214,6 +214,17 @@ def warn(warnings: Sequence[DeclarationWarning], sink: Sink | None = None) -> No
             sink(Diagnostic("warning", warning.code, warning.message, warning.where, warning.hint))
 
 
+def _without_values(command: Sequence[str]) -> tuple[str, ...]:
+    """Return a command line without the values of ``-e``: a password may be among them."""
+    shown: list[str] = []
+    for word in command:
+        given = word.removeprefix("-e") if word.startswith("-e") else word
+        of_e = word.startswith(("-e", "--extra-vars=")) or (shown and shown[-1] in ("-e", "--extra-vars"))
+        name, equals, _ = given.removeprefix("--extra-vars=").partition("=")
+        shown.append(f"{word[: word.index(name) + len(name)]}=***" if of_e and equals and name else word)
+    return tuple(shown)
+
+
 @contextmanager
 def recorded(spec: ClusterSpec, show: Sink, command: Sequence[str]) -> Iterator[Sink]:
     """Give a sink that shows and records a run; an error that ends the run is recorded too."""
@@ -231,7 +242,7 @@ def recorded(spec: ClusterSpec, show: Sink, command: Sequence[str]) -> Iterator[
             RunStarted(
                 run,
                 __version__,
-                tuple(command),
+                _without_values(command),
                 cluster_name(spec),
                 tuple(h.name for h in spec.hosts),
                 spec.digest,

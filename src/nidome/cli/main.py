@@ -101,6 +101,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader (head, less) went away: not an error of ours, and nothing more can be said to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(
+            f"error[system]: {error}\n  next:  free space, or look at the place that is named",
+            file=sys.stderr,
+        )
+        return 1
 
 
 if __name__ == "__main__":

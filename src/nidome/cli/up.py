@@ -6,6 +6,7 @@ import importlib
 import json
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nidome.cli import common
@@ -16,7 +17,6 @@ from nidome.errors import UsageError
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
-    from pathlib import Path
 
     from nidome.machines.model import Machine
     from nidome.model.spec import ClusterSpec
@@ -62,6 +62,8 @@ def _machines(args: argparse.Namespace, names: Sequence[str]) -> list[Machine]:
 
     existing = {m.name: m for m in machines.listing()}
     _require_os(args.os, [existing[n] for n in names if n in existing])
+    for name in names:
+        _require_own(args.inventory, name)
     blobs = Store(common.settings(args).cache).blobs
     blobs.mkdir(parents=True, exist_ok=True)
     missing = [n for n in names if n not in existing]
@@ -72,6 +74,27 @@ def _machines(args: argparse.Namespace, names: Sequence[str]) -> list[Machine]:
     )
     found = {m.name: m for m in made}
     return [found.get(n) or _powered(existing[n]) for n in names]
+
+
+def _owner_file(name: str) -> Path:
+    from nidome.machines.places import machines_root  # noqa: PLC0415 - not needed for --help
+
+    return machines_root() / name / "inventory"
+
+
+def _require_own(inventory: Path, name: str) -> None:
+    """Refuse a host on which another inventory's cluster lives."""
+    try:
+        owner = _owner_file(name).read_text(encoding="utf-8").strip()
+    except OSError:
+        return
+    if owner != str(inventory.absolute()) and Path(owner).exists():
+        raise UsageError(
+            "machine-taken",
+            f"the host {name} has the cluster of the inventory {owner}",
+            where=str(inventory),
+            hint=f"nidome down -i {owner}; or keep these hosts apart: NIDOME_MACHINES_DIR=DIR",
+        )
 
 
 def _require_os(wanted: str | None, existing: Sequence[Machine]) -> None:
@@ -112,6 +135,7 @@ def _write(args: argparse.Namespace, made: Sequence[Machine]) -> None:
         path = args.inventory / "host_vars" / machine.name / MACHINE_FILE
         path.parent.mkdir(parents=True, exist_ok=True)
         lines = [f"{name}: {json.dumps(value)}\n" for name, value in _host_variables(machine).items()]
+        common.write_file(_owner_file(machine.name), f"{args.inventory.absolute()}\n")
         common.write_file(
             path, "# How to reach the disposable host. Written anew by each `nidome up`.\n" + "".join(lines)
         )

@@ -72,7 +72,7 @@ class HostRun:
 
     def _step(self, step: Step) -> None:
         host, began = self.plan.host.name, time.monotonic()
-        if step.settled:
+        if step.settled and not any(self._again(r) for r in step.resources):
             self._finish(step, "ok", began)
             return
         self.sink(TaskStarted(host, step.play, step.title, handler=step.handler is not None))
@@ -112,13 +112,19 @@ class HostRun:
             )
         )
 
+    def _again(self, resource: Resource) -> bool:
+        """Tell whether a condition must be asked once more: it held before this run changed something."""
+        return resource.kind == "Condition" and self.recap.changed > 0
+
     def _do(self, step: Step, changes: list[Change]) -> None:
         """Bring about what the step lacks; add to ``changes`` what was really changed, as it happens."""
         if step.removes:
             self._remove(step, changes)
             return
-        pending = [(r, d) for r, d in zip(step.resources, step.differences, strict=True) if not d.settled]
+        found = zip(step.resources, step.differences, strict=True)
+        pending = [(r, d) for r, d in found if not d.settled and not self._again(r)]
         pending = self._look_again(pending)
+        pending += [(r, Difference()) for r in step.resources if self._again(r)]
         for _, difference in pending:
             if difference.error:
                 raise _error(difference.error)

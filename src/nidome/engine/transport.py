@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from nidome.errors import NidomeError, PreflightError, ResourceError, TransportError
+from nidome.errors import DeclarationError, NidomeError, PreflightError, ResourceError, TransportError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,9 +94,22 @@ def ssh_command(host: HostSpec) -> list[str]:
         command += ["-p", str(host.port.value)]
     if host.private_key_file.value:
         command += ["-i", host.private_key_file.value, "-o", "IdentitiesOnly=yes"]
-    command += shlex.split(host.ssh_common_args.value)
+    command += _words(host)
     address = host.address.value
     return [*command, f"{host.user.value}@{address}" if host.user.value else address]
+
+
+def _words(host: HostSpec) -> list[str]:
+    given = host.ssh_common_args
+    try:
+        return shlex.split(given.value)
+    except ValueError as error:
+        raise DeclarationError(
+            "ssh-arguments",
+            f"ansible_ssh_common_args of {host.name}: {error}",
+            where=str(given.origin),
+            hint="close the quotes",
+        ) from None
 
 
 def remote_command(host: HostSpec, arguments: Sequence[str]) -> list[str]:

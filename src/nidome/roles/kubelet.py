@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from nidome.agent.resources.condition import Condition
 from nidome.agent.resources.directory import Directory
 from nidome.agent.resources.file import File
+from nidome.agent.resources.issued import IssuedCertificates
 from nidome.agent.resources.taints import NodeTaints
 from nidome.roles.arguments import command
 from nidome.roles.base import Handler, HostContext, Role, Task
@@ -163,8 +164,14 @@ _COMPONENT = Component(
 )
 
 
+def _kept(context: HostContext) -> Task:
+    files = tuple(f"{KUBELET_ROOT}/pki/kubelet-{kind}-current.pem" for kind in ("client", "server"))
+    kept = IssuedCertificates(files, Paths(context.spec).cert("ca"), "kubelet.service")
+    return Task(_ROLE, "Drop kubelet certificates of an earlier authority", (kept,), _TAGS)
+
+
 def _tasks(context: HostContext) -> list[Task]:
-    return [*_COMPONENT.install(context), _COMPONENT.start(context)]
+    return [*_COMPONENT.install(context), _kept(context), _COMPONENT.start(context)]
 
 
 def _handlers(context: HostContext) -> list[Handler]:

@@ -43,6 +43,7 @@ IMMUTABLE: Mapping[str, str] = {
     "etcd_data_dir": "the data would stay behind; reset the cluster to change it",
     "kine_data_dir": "the data would stay behind; reset the cluster to change it",
     "containerd_storage_dir": "running containers would lose their images; reset the cluster to change it",
+    "containerd_state_dir": "running containers are reached through it; reset the cluster to change it",
     "kube_config_dir": "running components read it; reset the cluster to change it",
     "kube_cert_dir": "certificates would be made anew; reset the cluster to change it",
     "bin_dir": "running components were started from it; reset the cluster to change it",

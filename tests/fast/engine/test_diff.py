@@ -14,6 +14,7 @@ from nidome.agent.resources.condition import Condition
 from nidome.agent.resources.directory import Directory
 from nidome.agent.resources.file import File
 from nidome.agent.resources.image import Image
+from nidome.agent.resources.issued import IssuedCertificates
 from nidome.agent.resources.kernel import KernelModule, Sysctl
 from nidome.agent.resources.kubeobject import KubeObject
 from nidome.agent.resources.package import Package
@@ -37,6 +38,7 @@ EACH: tuple[Resource, ...] = (
     File("/etc/empty", ""),
     File("/etc/once", "first", ownership="create-only"),
     Image("registry.local/pause:1", "b" * 64),
+    IssuedCertificates(("/pki/kubelet-client-current.pem",), "/pki/ca.crt", "kubelet.service"),
     KernelModule("overlay", "overlay"),
     KeyPair("/pki/sa.key", "/pki/sa.pub"),
     KubeObject(MANIFEST, ACCESS, "kube-apiserver.service", "/var/lib/kine/state.db"),

@@ -30,6 +30,7 @@ __all__ = [
     "apply_certificate",
     "apply_pair",
     "apply_token",
+    "is_issued_by",
     "observe_certificates",
     "observe_pairs",
     "observe_tokens",
@@ -227,6 +228,13 @@ def _observe_one(resource: Certificate, host: Host) -> Observed:
         }
     )
     return state
+
+
+def is_issued_by(path: str, ca: str, host: Host) -> bool:
+    """Tell whether a certificate names the authority's key as its issuer's."""
+    told = host.learned("certificate", path, _describe)
+    issuer = host.learned("certificate", ca, _describe) or {}
+    return bool(told) and _issued(told, issuer, own=False)
 
 
 def _issued(told: Dict[str, Any], issuer: Dict[str, Any], *, own: bool) -> bool:

@@ -6,11 +6,12 @@ import base64
 import contextlib
 import hashlib
 import os
+import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Collection, Dict, List, Sequence, Tuple
 
 from nidome.agent.resources.base import Observed, Resource
-from nidome.agent.system import mode_of, owner_of, replaced
+from nidome.agent.system import mode_of, open_file, owner_of, replaced, state_of
 
 if TYPE_CHECKING:
     from nidome.agent.host import Host
@@ -71,12 +72,15 @@ def observe(resources: Sequence[File], host: Host) -> List[Observed]:
 
 def _observe_one(resource: File) -> Observed:
     try:
-        with open(resource.path, "rb") as source:
-            status = os.fstat(source.fileno())
+        status = os.lstat(resource.path)
+        with open_file(resource.path) as source:
             content = source.read()
     except (FileNotFoundError, NotADirectoryError):
         return None
     state: Dict[str, Any] = {"mode": mode_of(status), "owner": owner_of(status)}
+    if not stat.S_ISREG(status.st_mode):
+        # A link leads out of what Nidome keeps, a pipe or a device is no file: it is replaced by one.
+        state["mode"] = state_of(resource.path)
     if resource.ownership == "whole":
         state["sha256"] = hashlib.sha256(content).hexdigest()
         if content != _content(resource) and not resource.secret and len(content) <= _SHOWN:

@@ -31,6 +31,7 @@ KINDS: Dict[str, Kind] = {
     "Directory": Kind("directory"),
     "File": Kind("file"),
     "Image": Kind("image"),
+    "IssuedCertificates": Kind("issued", remove=""),
     "KernelModule": Kind("kernel", "observe_modules", "apply_module", "remove_module"),
     "KeyPair": Kind("certificate", "observe_pairs", "apply_pair", "remove_files"),
     "KubeObject": Kind("kubeobject"),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Collection, Dict, List, Optiona
 
 from nidome.agent.residue import nft_tables, remove_residue
 from nidome.agent.resources.base import Observed, Resource
-from nidome.agent.system import DIRECTORY, read_text, run, write_whole
+from nidome.agent.system import DIRECTORY, read_text, run, state_of, write_whole
 from nidome.errors import ResourceError
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ __all__ = [
 
 _WANTS = "multi-user.target.wants"
 _RESTARTS_TOLERATED = 3
+_STEADY_SECONDS = 3.0
+_FILE_STATE = "0644 root:root"
 _BACKOFF = "/run/nidome/backoff"
 
 # A unit that waits for its own start-up to end, or for a unit ordered before it, is on its way.
@@ -81,7 +83,13 @@ class Unit(Resource):
     def desired(self) -> Dict[str, Any]:
         """Return the unit file's hash, that systemd has read it, whether it is enabled and runs."""
         digest = hashlib.sha256(self.text.encode()).hexdigest()
-        return {"sha256": digest, "loaded": True, "enabled": self.enabled, "running": self.running}
+        return {
+            "file": _FILE_STATE,
+            "sha256": digest,
+            "loaded": True,
+            "enabled": self.enabled,
+            "running": self.running,
+        }
 
 
 @dataclass(frozen=True)
@@ -114,6 +122,7 @@ def _observe_one(resource: Unit, host: Host) -> Observed:
         return None
     shown = host.unit(resource.name)
     state: Dict[str, Any] = {
+        "file": state_of(resource.path),
         "sha256": hashlib.sha256(text.encode()).hexdigest(),
         "loaded": shown.get("NeedDaemonReload") != "yes",
         # systemd remembers the state of links that it has once looked at; the next boot goes by the link.
@@ -139,17 +148,30 @@ def _runs(shown: Dict[str, str]) -> bool:
 
 def apply(resource: Unit, host: Host) -> None:
     """Write, enable and start the unit; the start is only asked for, a condition waits for readiness."""
-    text = read_text(resource.path)
-    if text != resource.text:
+    found = state_of(resource.path)
+    if read_text(resource.path) != resource.text or found != _FILE_STATE:
         _enter(resource, host)
         write_whole(resource.path, resource.text.encode(), 0o644)
     _enable(resource)
     shown = _load(resource.name, host)
     if resource.running and not _runs(shown):
         _start(resource.name, _with_unit_file(resource.name, resource.inputs), host, "start")
+        if int(shown.get("NRestarts") or 0) >= _RESTARTS_TOLERATED:
+            _require_steady(resource, host)
     elif not resource.running and _runs(shown):
         run(["systemctl", "stop", "--", resource.name])
     host.units.pop(resource.name, None)
+
+
+def _require_steady(resource: Unit, host: Host) -> None:
+    """Raise unless a unit that kept ending now runs for a moment."""
+    deadline = time.monotonic() + _STEADY_SECONDS
+    before = int(host.unit(resource.name, fresh=True).get("NRestarts") or 0)
+    while time.monotonic() < deadline:
+        shown = host.unit(resource.name, fresh=True)
+        if int(shown.get("NRestarts") or 0) > before or shown.get("ActiveState") == "failed":
+            raise unit_failure(resource.name, f"{resource.name} keeps ending", resource.id)
+        time.sleep(0.1)
 
 
 def _load(name: str, host: Host) -> Dict[str, str]:
