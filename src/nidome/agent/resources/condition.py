@@ -91,14 +91,17 @@ def _node_ready(condition: Condition, host: Host) -> str:
     ready = next((c for c in node["status"].get("conditions", []) if c["type"] == "Ready"), None)
     if ready is None or ready["status"] != "True":
         return f"node {name} is not Ready: {ready['message'] if ready else 'no condition yet'}"
-    # Heartbeats are told in whole seconds.
-    if _seconds(ready["lastHeartbeatTime"]) + 1 < time.time() - (time.monotonic() - started):
-        return f"node {name} has not been heard of since its kubelet started"
     lease = _api(condition, host).get(
         f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{name}"
     )
-    if lease is None or time.time() - _seconds(lease["spec"]["renewTime"]) > _LEASE_SECONDS:
-        return f"node {name} has not renewed its lease for {_LEASE_SECONDS} s"
+    # A new kubelet makes its lease only later; its first word is the heartbeat, in whole seconds.
+    heard = max(
+        _seconds(ready["lastHeartbeatTime"]) + 1, _seconds(lease["spec"]["renewTime"]) if lease else 0
+    )
+    if heard < time.time() - (time.monotonic() - started):
+        return f"node {name} has not been heard of since its kubelet started"
+    if time.time() - heard > _LEASE_SECONDS:
+        return f"node {name} has not been heard of for {_LEASE_SECONDS} s"
     return ""
 
 

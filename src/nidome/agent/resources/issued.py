@@ -1,7 +1,7 @@
 """Certificates that a kubelet got and rotates by itself: of the present authority, or gone.
 
-A kubelet prefers what it has kept over what it is given. After the authority was made anew everybody refuses that,
-and it would go on showing it.
+A kubelet prefers what it has kept over what it is given. After the authority was made anew everybody
+refuses that, and it would go on showing it.
 """
 
 from __future__ import annotations

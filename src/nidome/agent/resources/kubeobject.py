@@ -100,14 +100,21 @@ def service_up(resource: Any, host: Host) -> Optional[Dict[str, Any]]:
     if not host.comes_up(resource.unit):
         return unobservable(f"{resource.unit} is not running, and the store has data")
     try:
-        wait_for_api(host.api(resource.access), _patience(resource.unit, host), patient=False)
+        api = host.api(resource.access)
+        if host.unit(resource.unit).get("ActiveState") == "active":
+            # Raises at once where nothing listens.
+            api.request("GET", "/readyz", timeout=5)
+        wait_for_api(api, _patience(resource.unit, host), patient=False)
     except ResourceError as error:
         return unobservable(f"the API server does not answer: {error.message}")
     return None
 
 
 def _patience(unit: str, host: Host) -> float:
-    """Return for how many seconds a look may wait: a unit that keeps ending is not waited for."""
+    """Return for how many seconds a look may wait: a unit that keeps ending is not waited for.
+
+    Nor is one that is up and does not answer: it says that it is up once it listens, so it listens elsewhere.
+    """
     shown = host.unit(unit)
     if int(shown.get("NRestarts") or 0) > _RESTARTS_TOLERATED:
         return 0

@@ -170,8 +170,12 @@ def _require_steady(resource: Unit, host: Host) -> None:
     while time.monotonic() < deadline:
         shown = host.unit(resource.name, fresh=True)
         if int(shown.get("NRestarts") or 0) > before or shown.get("ActiveState") == "failed":
-            raise unit_failure(resource.name, f"{resource.name} keeps ending", resource.id)
+            break
         time.sleep(0.1)
+    else:
+        if host.unit(resource.name, fresh=True).get("ActiveState") == "active":
+            return
+    raise unit_failure(resource.name, f"{resource.name} keeps ending", resource.id)
 
 
 def _load(name: str, host: Host) -> Dict[str, str]:
@@ -237,7 +241,8 @@ def _start(name: str, inputs: Sequence[str], host: Host, verb: str, *, wait: boo
 
 def unit_failure(name: str, message: str, where: str) -> ResourceError:
     """Return the error of a unit that does not come up, with the last words of its journal."""
-    text = run(["journalctl", "-u", name, "-n", "4", "-o", "cat", "--no-pager"], check=False)
+    # What the process itself said; systemd's lines about it are in the message already.
+    text = run(["journalctl", f"_SYSTEMD_UNIT={name}", "-n", "4", "-o", "cat", "--no-pager"], check=False)
     words = [f"  {line[:240]}" for line in text.splitlines()]
     component = name.rpartition(".")[0]
     return ResourceError(
