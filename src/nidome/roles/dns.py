@@ -102,7 +102,6 @@ def _deployment(context: HostContext) -> dict[str, Any]:
         "tolerations": [
             {"key": "CriticalAddonsOnly", "operator": "Exists"},
             {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"},
-            {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoSchedule"},
         ],
         "containers": [_container(context)],
         "volumes": [

@@ -38,7 +38,7 @@ CLUSTER: tuple[Play, ...] = (
     Play("Install Kubernetes nodes", _CLUSTER, (CONTAINERD, CLIENT_PKI, SANDBOX_IMAGE, DNS_IMAGE)),
     Play("Invoke kubeadm and install a CNI", _CONTROL, (CONTROLLERS, KUBELET, KUBE_PROXY, ACCESS, APPROVER)),
     Play("Install Kubernetes apps", _CONTROL, (DNS, USER_IMAGES, HELM)),
-    Play("Wait for the cluster", _CLUSTER, (HEALTH, NODE, DNS_READY)),
+    Play("Wait for the cluster", _CLUSTER, (NODE, DNS_READY, HEALTH)),
 )
 
 
