@@ -155,16 +155,6 @@ def test_half_an_install(cluster: Cluster, untouched: dict[str, str]) -> None:
     assert differences(untouched, look(cluster)) == []
 
 
-def test_packages(cluster: Cluster) -> None:
-    """Packages that the host lacked are purged again, and with them the lists that had to be fetched."""
-    cluster.host("apt-get purge -qq -y socat ethtool 2>/dev/null; rm -f /var/lib/apt/lists/*Packages")
-    before = look(cluster)
-    _install(cluster)
-    assert "file /usr/bin/socat" in look(cluster)
-    _reset(cluster)
-    assert differences(before, look(cluster)) == []
-
-
 def test_what_others_put_there_stays(cluster: Cluster, untouched: dict[str, str]) -> None:
     """Files that somebody else put beside Nidome's stay, and what Nidome replaced is put back."""
     cluster.host(
@@ -192,3 +182,14 @@ def test_what_others_put_there_stays(cluster: Cluster, untouched: dict[str, str]
     assert (
         cluster.host("cat /etc/containerd/config.toml; stat -c %a /etc/containerd/config.toml") == "mine\n600"
     )
+
+
+# Last: the packages that it purges were there when the host was looked at first.
+def test_packages(cluster: Cluster) -> None:
+    """Packages that the host lacked are purged again, and with them the lists that had to be fetched."""
+    cluster.host("apt-get purge -qq -y socat ethtool 2>/dev/null; rm -f /var/lib/apt/lists/*Packages")
+    before = look(cluster)
+    _install(cluster)
+    assert "file /usr/bin/socat" in look(cluster)
+    _reset(cluster)
+    assert differences(before, look(cluster)) == []

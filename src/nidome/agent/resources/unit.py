@@ -155,27 +155,33 @@ def apply(resource: Unit, host: Host) -> None:
     _enable(resource)
     shown = _load(resource.name, host)
     if resource.running and not _runs(shown):
+        failing = int(shown.get("NRestarts") or 0) >= _RESTARTS_TOLERATED
+        if failing:
+            _forget_failures(resource.name)
         _start(resource.name, _with_unit_file(resource.name, resource.inputs), host, "start")
-        if int(shown.get("NRestarts") or 0) >= _RESTARTS_TOLERATED:
+        if failing:
             _require_steady(resource, host)
     elif not resource.running and _runs(shown):
         run(["systemctl", "stop", "--", resource.name])
     host.units.pop(resource.name, None)
 
 
+def _forget_failures(name: str) -> None:
+    """End a unit that waits for its next try, and the length of that wait: it is to be tried now."""
+    run(["systemctl", "stop", "--", name])
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(f"{_BACKOFF}/{name}")
+
+
 def _require_steady(resource: Unit, host: Host) -> None:
-    """Raise unless a unit that kept ending now runs for a moment."""
+    """Raise when a unit that kept ending ends once more; one that is still starting is waited for later."""
     deadline = time.monotonic() + _STEADY_SECONDS
     before = int(host.unit(resource.name, fresh=True).get("NRestarts") or 0)
     while time.monotonic() < deadline:
         shown = host.unit(resource.name, fresh=True)
         if int(shown.get("NRestarts") or 0) > before or shown.get("ActiveState") == "failed":
-            break
+            raise unit_failure(resource.name, f"{resource.name} keeps ending", resource.id)
         time.sleep(0.1)
-    else:
-        if host.unit(resource.name, fresh=True).get("ActiveState") == "active":
-            return
-    raise unit_failure(resource.name, f"{resource.name} keeps ending", resource.id)
 
 
 def _load(name: str, host: Host) -> Dict[str, str]:
