@@ -182,6 +182,7 @@ def test_what_others_put_there_stays(cluster: Cluster, untouched: dict[str, str]
     assert (
         cluster.host("cat /etc/containerd/config.toml; stat -c %a /etc/containerd/config.toml") == "mine\n600"
     )
+    cluster.host("rm -rf /etc/kubernetes /etc/containerd /usr/local/bin/mine")
 
 
 # Last: the packages that it purges were there when the host was looked at first.
