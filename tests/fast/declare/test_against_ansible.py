@@ -173,7 +173,13 @@ def _write(root: Path, files: dict[str, str]) -> None:
 
 def _ansible(path: Path, home: Path) -> dict[str, Any]:
     command = [str(Path(sys.executable).parent / "ansible-inventory"), "-i", str(path), "--list"]
-    environment = {**os.environ, "HOME": str(home), "ANSIBLE_LOCAL_TEMP": str(home / "tmp")}
+    environment = {
+        **os.environ,
+        "HOME": str(home),
+        "ANSIBLE_LOCAL_TEMP": str(home / "tmp"),
+        # ansible-core 2.18 leaves .ini files of a directory out; from 2.19 on they are read, as they are here.
+        "ANSIBLE_INVENTORY_IGNORE": "~,.orig,.cfg,.retry,.pyc,.pyo,.bak,.rpm,.md,.txt,.rst,.swp",
+    }
     done = subprocess.run(command, env=environment, cwd=home, capture_output=True, text=True, check=True)
     return dict(json.loads(done.stdout))
 
