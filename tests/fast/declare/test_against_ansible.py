@@ -177,7 +177,7 @@ def _ansible(path: Path, home: Path) -> dict[str, Any]:
         **os.environ,
         "HOME": str(home),
         "ANSIBLE_LOCAL_TEMP": str(home / "tmp"),
-        # ansible-core 2.18 leaves .ini files of a directory out; from 2.19 on they are read, as they are here.
+        # ansible-core 2.18 leaves .ini files of a directory out; 2.19 reads them, as Nidome does.
         "ANSIBLE_INVENTORY_IGNORE": "~,.orig,.cfg,.retry,.pyc,.pyo,.bak,.rpm,.md,.txt,.rst,.swp",
     }
     done = subprocess.run(command, env=environment, cwd=home, capture_output=True, text=True, check=True)
