@@ -28,7 +28,7 @@ from nidome.agent.resources.base import Observed, Resource, failed
 from nidome.agent.resources.registry import decode, handlers
 from nidome.agent.resources.unit import note_starts
 from nidome.agent.status import components
-from nidome.agent.system import DIRECTORY, replaced, sweep, sweep_work, write_whole
+from nidome.agent.system import DIRECTORY, open_file, replaced, sweep, sweep_work, write_whole
 from nidome.errors import NidomeError, ResourceError
 
 __all__ = ["LOCK", "Agent", "main"]
@@ -271,8 +271,8 @@ class Agent:
     def read(self, path: str, size: int = 65536) -> str:
         """Return the beginning of a file, "" where there is none."""
         try:
-            with open(path, encoding="utf-8", errors="replace") as source:
-                return source.read(size)
+            with open_file(path) as source:
+                return source.read(size).decode(errors="replace")
         except OSError:
             return ""
 

@@ -8,6 +8,7 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Dict, List, Sequence
 
+from nidome.agent.resources.restarts import STEADY_SECONDS, keeps_ending, restarts, seconds_up
 from nidome.agent.system import run
 
 if TYPE_CHECKING:
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["components"]
 
 _PROPERTIES = (
-    "Id,LoadState,ActiveState,SubState,NRestarts,Result,ExecStart,ActiveEnterTimestamp,InactiveEnterTimestamp"
+    "Id,LoadState,ActiveState,SubState,NRestarts,Result,ExecStart,ActiveEnterTimestamp,InactiveEnterTimestamp,"
+    "ExecMainStartTimestampMonotonic"
 )
 _PROGRAM = re.compile(r"path=(\S+)")
 _VERSION = re.compile(r"\bv?(\d+\.\d+\.\d+[-+.\w]*)")
@@ -29,6 +31,7 @@ def components(names: Sequence[str], host: Host) -> List[Dict[str, Any]]:
 
     ``state`` is systemd's (with the sub-state), ``since`` the UTC time at which the unit became active, or
     ended where it is not active; "" where it never was. ``version`` is what the program itself says.
+    ``steady`` is whether it is not just another start of a unit that keeps ending.
     """
     if not names:
         return []
@@ -55,7 +58,8 @@ def _component(name: str, unit: Dict[str, str], version: str) -> Dict[str, Any]:
         "version": version,
         "state": active if unit.get("LoadState") != "not-found" else "missing",
         "substate": unit.get("SubState", ""),
-        "restarts": int(unit.get("NRestarts") or 0),
+        "restarts": restarts(unit),
+        "steady": not keeps_ending(unit) or seconds_up(unit) > STEADY_SECONDS,
         "since": _iso(stamp),
         "result": unit.get("Result", ""),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import grp
 import hashlib
@@ -150,7 +151,7 @@ def sweep_work() -> None:
 def sha256_file(path: str) -> str:
     """Return the sha256 of a file's content in hex."""
     digest = hashlib.sha256()
-    with open(path, "rb", buffering=0) as source:
+    with open_file(path) as source:
         while True:
             block = source.read(_CHUNK)
             if not block:
@@ -164,8 +165,13 @@ def _open_now(path: str, flags: int) -> int:
 
 
 def open_file(path: str) -> IO[bytes]:
-    """Open a file for reading; a pipe or a device in its place reads as empty instead of waiting."""
-    source = open(path, "rb", opener=_open_now)  # noqa: SIM115 - closed by the caller
+    """Open a file for reading; a pipe, a socket or a device reads as empty instead of waiting."""
+    try:
+        source = open(path, "rb", opener=_open_now)  # noqa: SIM115 - closed by the caller
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        return open(os.devnull, "rb")  # a socket
     if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
         source.close()
         return open(os.devnull, "rb")

@@ -61,21 +61,24 @@ def _host(host: HostStatus, now: float) -> str:
     if not host.components:
         return f"{name}: nothing is installed (nidome apply)"
     lines = [name, table(_HEAD, [_row(c, now) for c in host.components], indent="  ")]
+    lines += [f"  {c.component}: NO: {c.unhealthy}" for c in host.components if c.unhealthy]
     lines += [f"  {c.condition}: {'ok' if c.holds else 'NO: ' + c.detail}" for c in host.conditions]
     return "\n".join(lines)
 
 
 def _row(component: Component, now: float) -> tuple[str, ...]:
-    state = (
-        component.substate
-        if component.up
-        else f"{component.state} ({component.substate}, {component.result})"
-    )
     since = component.since
     if since:
         began = calendar.timegm(time.strptime(since, "%Y-%m-%dT%H:%M:%SZ"))
         since = f"{stamp(began)} ({ago(now - began)})"
-    return (component.component, component.version or "-", state, str(component.restarts), since or "-")
+    restarts = str(component.restarts)
+    return (component.component, component.version or "-", _state(component), restarts, since or "-")
+
+
+def _state(component: Component) -> str:
+    if not component.running:
+        return f"{component.state} ({component.substate}, {component.result})"
+    return component.substate if component.steady else "keeps ending"
 
 
 def _last(meta: dict[str, Any] | None) -> str:

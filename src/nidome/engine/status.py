@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from nidome.agent.resources.base import encode
@@ -13,6 +13,7 @@ from nidome.errors import NidomeError
 from nidome.roles.base import HostContext
 from nidome.roles.control_plane import api_ready
 from nidome.roles.dns import DNS_READY
+from nidome.roles.health import HEALTH
 from nidome.roles.kubelet import node_ready
 
 if TYPE_CHECKING:
@@ -33,7 +34,11 @@ _FORKS = 20
 
 @dataclass(frozen=True)
 class Component:
-    """One component on one host; ``since`` is a UTC time, ``result`` systemd's word on how it last ended."""
+    """One component on one host; ``since`` is a UTC time, ``result`` systemd's word on how it last ended.
+
+    ``steady`` is false for the latest start of a unit that keeps ending. ``unhealthy`` is what the component
+    itself has to say against being well, "" where it is well or was not asked.
+    """
 
     component: str
     unit: str
@@ -43,11 +48,18 @@ class Component:
     restarts: int
     since: str
     result: str
+    steady: bool = True
+    unhealthy: str = ""
+
+    @property
+    def running(self) -> bool:
+        """Whether systemd says that it runs."""
+        return (self.state, self.substate) == ("active", "running")
 
     @property
     def up(self) -> bool:
-        """Whether it runs."""
-        return (self.state, self.substate) == ("active", "running")
+        """Whether it runs, will go on running by all that is known, and is well."""
+        return self.running and self.steady and not self.unhealthy
 
 
 @dataclass(frozen=True)
@@ -126,6 +138,10 @@ def _conditions(context: HostContext) -> Iterator[Condition]:
         yield from (r for r in found if isinstance(r, Condition))
 
 
+def _health(context: HostContext) -> list[Condition]:
+    return [r for task in HEALTH.tasks(context) for r in task.resources if isinstance(r, Condition)]
+
+
 def cluster_status(spec: ClusterSpec) -> ClusterStatus:
     """Ask every host, side by side, one question each; a host that does not answer is part of the result."""
     with ThreadPoolExecutor(_FORKS) as pool:
@@ -135,19 +151,21 @@ def cluster_status(spec: ClusterSpec) -> ClusterStatus:
 
 
 def _host_status(spec: ClusterSpec, host: HostSpec) -> HostStatus:
-    asked = conditions(spec, host)
+    asked, health = conditions(spec, host), _health(HostContext(spec, host, {}, {}))
     try:
         agent = AgentConnection(host)
         try:
-            said = agent.call("status", conditions=[encode(c) for c in asked])
+            said = agent.call("status", conditions=[encode(c) for c in (*asked, *health)])
         finally:
             agent.close()
     except NidomeError as error:
         return HostStatus(host.name, host.address.value, error=error)
-    components = tuple(Component(**each) for each in said["components"])
+    found = [Component(**each) for each in said["components"]]
     # Where nothing is installed there is nothing that could hold.
-    pairs = zip(asked, said["conditions"], strict=True) if components else ()
-    held = tuple(_holding(condition, state) for condition, state in pairs)
+    pairs = list(zip((*asked, *health), said["conditions"], strict=True)) if found else []
+    ill = {c.units[0]: _holding(c, state).detail for c, state in pairs[len(asked) :]}
+    components = tuple(replace(c, unhealthy=ill.get(c.unit, "") if c.running else "") for c in found)
+    held = tuple(_holding(condition, state) for condition, state in pairs[: len(asked)])
     return HostStatus(host.name, host.address.value, components, held)
 
 

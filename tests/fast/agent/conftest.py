@@ -5,6 +5,7 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,10 @@ import pytest
 from nidome.agent.host import Host
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+_GUARD_SECONDS = 20
 
 
 @pytest.fixture
@@ -33,3 +37,17 @@ def again(tmp_path: Path, host: Host) -> Host:
 def me() -> tuple[str, str]:
     """Return the user and the group that the tests run as, by name."""
     return pwd.getpwuid(os.geteuid()).pw_name, grp.getgrgid(os.getegid()).gr_name
+
+
+@pytest.fixture
+def promptly() -> Iterator[None]:
+    """End a test that waits for what never comes, such as a pipe's other side."""
+
+    def end(*_: object) -> None:
+        raise TimeoutError(f"still waiting after {_GUARD_SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(_GUARD_SECONDS)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)

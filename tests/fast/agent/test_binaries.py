@@ -191,3 +191,15 @@ def test_a_removed_program_is_gone(tmp_path: Path, stocked: Host) -> None:
     binary.remove(stocked.ledger.entries[names[0].id], stocked)
     assert not Path(names[0].path).exists()
     assert Path(names[1].path).read_bytes() == CONTENT
+
+
+@pytest.mark.usefixtures("promptly")
+def test_a_pipe_in_a_programs_place_is_replaced(tmp_path: Path, stocked: Host) -> None:
+    """A pipe in the place of a program is seen as a difference, replaced, and not put back by a reset."""
+    wanted = _wanted(tmp_path)
+    os.mkfifo(wanted.path)
+    assert _differs(wanted, stocked)
+    binary.apply(wanted, stocked)
+    assert Path(wanted.path).read_bytes() == CONTENT
+    binary.remove(stocked.ledger.entries[wanted.id], stocked)
+    assert not Path(wanted.path).exists()

@@ -303,3 +303,28 @@ def test_what_depends_on_an_authority_says_so(ca: Certificate, leaf: Certificate
     """A plan can tell that a certificate depends on its authority's files, and an authority on nothing."""
     assert leaf.reads == (ca.path, ca.key_path)
     assert ca.reads == ()
+
+
+@pytest.mark.usefixtures("promptly")
+@pytest.mark.parametrize("place", ["path", "key_path"])
+def test_a_pipe_in_a_certificates_place_is_replaced(
+    leaf: Certificate, ca: Certificate, host: Host, place: str
+) -> None:
+    """A pipe in the place of a certificate or of its key is replaced by a file, and then nothing differs."""
+    for resource in (ca, leaf):
+        certificate.apply_certificate(resource, host)
+    os.unlink(getattr(leaf, place))
+    os.mkfifo(getattr(leaf, place))
+    certificate.apply_certificate(leaf, host)
+    assert os.path.isfile(getattr(leaf, place))
+    assert compare(leaf, certificate.observe_certificates([leaf], host)[0]).settled
+
+
+def test_a_key_that_stays_is_not_written_again(leaf: Certificate, ca: Certificate, host: Host) -> None:
+    """When only the certificate is issued anew, the key's file is left as it is, its time included."""
+    for resource in (ca, leaf):
+        certificate.apply_certificate(resource, host)
+    before = os.stat(leaf.key_path)
+    certificate.apply_certificate(replace(leaf, names=("DNS:another",)), host)
+    after = os.stat(leaf.key_path)
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,8 +58,11 @@ def wanted(tmp_path: Path, me: tuple[str, str]) -> File:
         lambda p: (p.write_text("wanted\n"), p.chmod(0o777)),
         lambda p: p.symlink_to("nowhere"),
         lambda p: p.symlink_to("/etc/hostname"),
+        os.mkfifo,
+        lambda p: os.mknod(p, 0o600 | stat.S_IFSOCK),
     ],
 )
+@pytest.mark.usefixtures("promptly")
 def test_a_file_becomes_what_is_declared(wanted: File, host: Host, prepare: Any) -> None:
     """Whatever is found at a path, one apply makes it the declared file, and then nothing differs."""
     prepare(Path(wanted.path))
@@ -68,6 +72,31 @@ def test_a_file_becomes_what_is_declared(wanted: File, host: Host, prepare: Any)
     assert not Path(wanted.path).is_symlink()
     assert Path(wanted.path).read_text() == "wanted\n"
     assert Path(wanted.path).stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("ownership", ["whole", "create-only"])
+def test_a_reset_puts_a_link_back(wanted: File, host: Host, ownership: str) -> None:
+    """A link that stood in a file's place before Nidome is there again after a reset; its target stayed."""
+    kept = replace(wanted, ownership=ownership)
+    target = Path(wanted.path).with_name("target")
+    target.write_text("theirs")
+    Path(wanted.path).symlink_to("target")
+    _apply(kept, host)
+    assert not Path(wanted.path).is_symlink()
+    _remove(kept, host)
+    assert os.readlink(wanted.path) == "target"
+    assert target.read_text() == "theirs"
+
+
+@pytest.mark.usefixtures("promptly")
+def test_a_pipe_is_not_the_content_that_is_kept(wanted: File, host: Host) -> None:
+    """A create-only file whose place a pipe has taken gets what is declared, and a reset leaves none."""
+    rotated = replace(wanted, ownership="create-only")
+    os.mkfifo(wanted.path)
+    _apply(rotated, host)
+    assert Path(wanted.path).read_text() == "wanted\n"
+    _remove(rotated, host)
+    assert not Path(wanted.path).exists()
 
 
 def test_a_create_only_file_is_left_to_who_rotates_it(wanted: File, host: Host) -> None:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -138,3 +141,28 @@ def test_work_directory_is_gone_afterwards(run_directory: Path) -> None:
     with pytest.raises(TimeoutError), system.work_directory():
         raise TimeoutError(time.monotonic())
     assert os.listdir(run_directory) == []
+
+
+@pytest.mark.parametrize(
+    ("prepare", "said"),
+    [
+        (lambda _: None, "absent"),
+        (lambda p: (p.write_text(""), p.chmod(0o4751)), "4751 root:root"),
+        (lambda p: p.symlink_to("/etc/hostname"), "a link to /etc/hostname"),
+        (lambda p: p.mkdir(), "no file"),
+        (os.mkfifo, "no file"),
+    ],
+)
+def test_what_a_path_is_called(tmp_path: Path, prepare: Any, said: str) -> None:
+    """A plain file is called by its mode and owner, and everything else by what it is."""
+    prepare(tmp_path / "path")
+    assert system.state_of(str(tmp_path / "path")) == said
+
+
+@pytest.mark.usefixtures("promptly")
+@pytest.mark.parametrize("make", [os.mkfifo, lambda p: os.mknod(p, 0o600 | stat.S_IFSOCK)])
+def test_what_is_no_file_reads_as_empty(tmp_path: Path, make: Any) -> None:
+    """A pipe or a socket in a file's place reads as empty at once, and has the hash of nothing."""
+    make(tmp_path / "path")
+    assert system.read_text(str(tmp_path / "path")) == ""
+    assert system.sha256_file(str(tmp_path / "path")) == hashlib.sha256(b"").hexdigest()

@@ -3,6 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from nidome.cli.status import render
 from nidome.engine.status import ClusterStatus, Component, Holding, HostStatus
 from nidome.errors import TransportError
@@ -50,6 +52,20 @@ def test_component_down() -> None:
     assert text.startswith("inventory/nidome: Kubernetes 1.36.4, store kine (sqlite): NOT UP")
     assert "activating (auto-restart, exit-code)  2         -" in text
     assert text.endswith("no run of this cluster is recorded here")
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ({"steady": False, "restarts": 4}, "  kubelet    1.36.4   keeps ending  4 "),
+        ({"unhealthy": "http://127.0.0.1:10248/healthz does not answer"}, "  kubelet: NO: http://127.0.0.1"),
+    ],
+)
+def test_component_that_only_seems_up(found: dict[str, Any], said: str) -> None:
+    """A component whose unit runs, but keeps ending or is not well, keeps a cluster from being up."""
+    cluster = _cluster(replace(_HOST, components=(replace(_KUBELET, **found),)))
+    assert not cluster.up
+    assert said in render(cluster, None, _NOW)
 
 
 def test_condition_missing() -> None:

@@ -72,8 +72,8 @@ def apply(resource: Binary, host: Host) -> None:
 
 
 def _kept(resource: Binary, host: Host) -> Optional[Dict[str, Any]]:
-    """Keep what stood at the path before Nidome, for a reset; None where nothing did."""
-    if not os.path.lexists(resource.path):
+    """Keep the file or link that stood at the path before Nidome, for a reset; None where none did."""
+    if not (os.path.isfile(resource.path) or os.path.islink(resource.path)):
         return None
     directory = os.path.join(host.state, "kept")
     os.makedirs(directory, mode=0o700, exist_ok=True)

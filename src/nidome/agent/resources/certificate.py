@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Collection, Dict, List, Sequence, Tuple
 
 from nidome.agent.resources.base import Observed, Resource
-from nidome.agent.system import mode_of, run, work_directory, write_whole
+from nidome.agent.system import mode_of, open_file, run, state_of, work_directory, write_whole
 
 if TYPE_CHECKING:
     from nidome.agent.host import Host
@@ -112,6 +112,8 @@ def _seconds(date: str) -> int:
 
 def _describe(path: str) -> Dict[str, Any]:
     """Return what openssl says of a certificate, {} for a file that is none."""
+    if not os.path.isfile(path):
+        return {}  # openssl would wait for who writes into a pipe
     ext = "subjectAltName,extendedKeyUsage,basicConstraints,authorityKeyIdentifier,subjectKeyIdentifier"
     text = run(
         [
@@ -193,6 +195,8 @@ def _public_of(key_path: str) -> str:
 
 
 def _public_by_openssl(key_path: str) -> str:
+    if not os.path.isfile(key_path):
+        return ""
     text = run(["openssl", "pkey", "-in", key_path, "-pubout"], check=False)
     return text[: text.rindex("-----END")].strip() if "-----END" in text else ""
 
@@ -309,16 +313,21 @@ def apply_certificate(resource: Certificate, host: Host) -> None:
             (key, resource.key_path, resource.key_mode),
             (made, resource.path, resource.mode),
         ):
-            with open(source, "rb") as read:
-                write_whole(target, read.read(), int(mode, 8), durable=True)
+            _put(source, target, int(mode, 8))
+
+
+def _put(source: str, target: str, mode: int) -> None:
+    """Give a file another's content and this mode; one that has both is not touched."""
+    content, wanted = _text_of(source), f"{mode:04o} root:root"
+    if state_of(target) != wanted or _text_of(target) != content:
+        write_whole(target, content.encode(), mode, durable=True)
 
 
 def _key_for(resource: Certificate, work: str) -> List[str]:
     """Return the arguments for a request with the present key, or with a new one where there is none."""
     write_whole(work, b"", 0o600)
     if os.path.exists(resource.key_path) and _public_of(resource.key_path):
-        with open(resource.key_path, "rb") as source:
-            write_whole(work, source.read(), 0o600)
+        write_whole(work, _text_of(resource.key_path).encode(), 0o600)
         return ["-key", work]
     return ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", work]
 
@@ -378,8 +387,8 @@ def observe_pairs(resources: Sequence[KeyPair], host: Host) -> List[Observed]:
 
 
 def _text_of(path: str) -> str:
-    with open(path, encoding="utf-8", errors="replace") as source:
-        return source.read()
+    with open_file(path) as source:
+        return source.read().decode(errors="replace")
 
 
 def apply_pair(resource: KeyPair, host: Host) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Callable, ClassVar, Dict, List, Sequence,
 
 from nidome.agent.resources.base import Observed, Resource
 from nidome.agent.resources.kubeobject import wait_for_api
+from nidome.agent.resources.restarts import restarts
 from nidome.agent.resources.unit import unit_failure
 from nidome.errors import ResourceError
 
@@ -27,7 +28,7 @@ __all__ = ["Condition", "apply", "observe"]
 
 _POLL_SECONDS = 0.04
 _DNS_SECONDS = 0.3
-_RESTARTS_TOLERATED = 5
+_ENDS_WAITED_FOR = 5
 _LEASE_SECONDS = 40  # after which the node controller, too, counts a node as lost
 
 
@@ -211,7 +212,7 @@ def observe(resources: Sequence[Condition], host: Host) -> List[Observed]:
 def apply(resource: Condition, host: Host) -> None:
     """Wait until the probe holds."""
     deadline = time.monotonic() + resource.timeout
-    restarts = {u: _restarts(u, host) for u in resource.units}
+    before = {u: _restarts(u, host) for u in resource.units}
     checked = time.monotonic()
     while True:
         missing = _missing(resource, host)
@@ -223,17 +224,17 @@ def apply(resource: Condition, host: Host) -> None:
             raise _failure(resource, f"not within {resource.timeout:.0f} s: {missing}")
         if time.monotonic() - checked > 1:
             checked = time.monotonic()
-            _fail_early(resource, restarts, host)
+            _fail_early(resource, before, host)
         time.sleep(_POLL_SECONDS)
 
 
 def _restarts(unit: str, host: Host) -> int:
-    return int(host.unit(unit, fresh=True).get("NRestarts") or 0)
+    return restarts(host.unit(unit, fresh=True))
 
 
 def _fail_early(resource: Condition, before: Dict[str, int], host: Host) -> None:
     for unit, count in before.items():
-        if _restarts(unit, host) - count >= _RESTARTS_TOLERATED:
+        if _restarts(unit, host) - count >= _ENDS_WAITED_FOR:
             raise _failure(resource, f"{unit} keeps ending: {host.unit(unit).get('Result')}")
 
 

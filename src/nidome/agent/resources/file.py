@@ -8,7 +8,7 @@ import hashlib
 import os
 import stat
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Collection, Dict, List, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, ClassVar, Collection, Dict, List, Optional, Sequence, Tuple
 
 from nidome.agent.resources.base import Observed, Resource
 from nidome.agent.system import mode_of, open_file, owner_of, replaced, state_of
@@ -90,12 +90,11 @@ def _observe_one(resource: File) -> Observed:
 
 def apply(resource: File, host: Host) -> None:
     """Write the file whole; what stood there before Nidome is kept for a reset."""
-    exists = os.path.exists(resource.path)
     if not host.ledger.has(resource.id):
-        host.ledger.add(resource.kind, resource.key, prior=_prior(resource.path) if exists else None)
+        host.ledger.add(resource.kind, resource.key, prior=_prior(resource.path))
     content = _content(resource)
-    if exists and resource.ownership == "create-only":
-        with open(resource.path, "rb") as source:
+    if resource.ownership == "create-only" and os.path.isfile(resource.path):
+        with open_file(resource.path) as source:
             content = source.read()
     with replaced(resource.path, int(resource.mode, 8), resource.owner, resource.group) as out:
         out.write(content)
@@ -104,9 +103,17 @@ def apply(resource: File, host: Host) -> None:
             os.fsync(out.fileno())
 
 
-def _prior(path: str) -> Dict[str, Any]:
-    status = os.stat(path)
-    with open(path, "rb") as source:
+def _prior(path: str) -> Optional[Dict[str, Any]]:
+    """Return what puts back a file or a link; a pipe, a socket or a device is nobody's content."""
+    try:
+        status = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if stat.S_ISLNK(status.st_mode):
+        return {"link": os.readlink(path)}
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    with open_file(path) as source:
         content = base64.b64encode(source.read()).decode()
     return {"content": content, "mode": mode_of(status), "owner": owner_of(status)}
 
@@ -114,10 +121,12 @@ def _prior(path: str) -> Dict[str, Any]:
 def remove(entry: Dict[str, Any], host: Host) -> None:
     """Remove the file, or put back what stood there before."""
     del host
-    prior = entry.get("prior")
-    if prior:
-        with replaced(entry["key"], int(prior["mode"], 8), *prior["owner"]) as out:
+    prior, path = entry.get("prior") or {}, entry["key"]
+    if "content" in prior:
+        with replaced(path, int(prior["mode"], 8), *prior["owner"]) as out:
             out.write(base64.b64decode(prior["content"]))
         return
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(entry["key"])
+        os.unlink(path)
+    if "link" in prior:
+        os.symlink(prior["link"], path)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Dict, Iterator, List, Optional,
 
 from nidome.agent.kube import object_path
 from nidome.agent.resources.base import Observed, Resource, failed, unobservable
+from nidome.agent.resources.restarts import keeps_ending, seconds_up
 from nidome.errors import ResourceError
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["KubeObject", "apply", "observe", "remove", "service_up", "wait_for_api"]
 
 _START_SECONDS = 60.0
-_RESTARTS_TOLERATED = 3
 _LOOKS = 5
 _VOLATILE = ("managedFields", "resourceVersion", "generation")
 FILE_REFERENCE = "$file"
@@ -99,36 +99,30 @@ def service_up(resource: Any, host: Host) -> Optional[Dict[str, Any]]:
     """Return why objects cannot be seen now, None where they can; wait for an API server that is starting."""
     if not host.comes_up(resource.unit):
         return unobservable(f"{resource.unit} is not running, and the store has data")
+    # A unit that is up listens; where nothing answers then, it does so elsewhere.
+    active = host.unit(resource.unit).get("ActiveState") == "active"
+    hopeless = (*_HOPELESS, "api-unreachable") if active else _HOPELESS
     try:
-        api = host.api(resource.access)
-        if host.unit(resource.unit).get("ActiveState") == "active":
-            # Raises at once where nothing listens.
-            api.request("GET", "/readyz", timeout=5)
-        wait_for_api(api, _patience(resource.unit, host), patient=False)
+        wait_for_api(host.api(resource.access), _patience(resource.unit, host), hopeless)
     except ResourceError as error:
         return unobservable(f"the API server does not answer: {error.message}")
     return None
 
 
 def _patience(unit: str, host: Host) -> float:
-    """Return for how many seconds a look may wait: a unit that keeps ending is not waited for.
-
-    Nor is one that is up and does not answer: it says that it is up once it listens, so it listens elsewhere.
-    """
+    """Return for how many seconds a look may wait: a unit that keeps ending is not waited for."""
     shown = host.unit(unit)
-    if int(shown.get("NRestarts") or 0) > _RESTARTS_TOLERATED:
-        return 0
-    started = int(shown.get("ExecMainStartTimestampMonotonic") or 0) / 1e6
-    return max(0.0, _START_SECONDS - (time.monotonic() - started)) if started else _START_SECONDS
+    return 0.0 if keeps_ending(shown) else max(0.0, _START_SECONDS - seconds_up(shown))
 
 
+# Certificates that are wrong now do not become right by waiting.
 _HOPELESS = ("api-credentials", "api-untrusted")
 
 
-def wait_for_api(api: Api, seconds: float, *, patient: bool = True) -> None:
+def wait_for_api(api: Api, seconds: float, hopeless: Sequence[str] = ()) -> None:
     """Wait until the API server says that it is ready; raise ResourceError with what it last said.
 
-    Who is not ``patient`` does not wait for certificates to become right.
+    An error whose code is ``hopeless`` is raised at once.
     """
     deadline = time.monotonic() + seconds
     while True:
@@ -138,7 +132,7 @@ def wait_for_api(api: Api, seconds: float, *, patient: bool = True) -> None:
                 return
             said = str(answer)
         except ResourceError as error:
-            if not patient and error.code in _HOPELESS:
+            if error.code in hopeless:
                 raise
             said = error.message
         if time.monotonic() > deadline:

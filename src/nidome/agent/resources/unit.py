@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Collection, Dict, List, Optiona
 
 from nidome.agent.residue import nft_tables, remove_residue
 from nidome.agent.resources.base import Observed, Resource
+from nidome.agent.resources.restarts import keeps_ending, restarts
 from nidome.agent.system import DIRECTORY, read_text, run, state_of, write_whole
 from nidome.errors import ResourceError
 
@@ -30,7 +31,6 @@ __all__ = [
 ]
 
 _WANTS = "multi-user.target.wants"
-_RESTARTS_TOLERATED = 3
 _STEADY_SECONDS = 3.0
 _FILE_STATE = "0644 root:root"
 _BACKOFF = "/run/nidome/backoff"
@@ -140,7 +140,7 @@ def _runs(shown: Dict[str, str]) -> bool:
     if shown.get("ActiveState") == "inactive" and shown.get("Job", "0") not in ("", "0"):
         # Its start is queued behind a unit that it is ordered after.
         return True
-    if shown.get("ActiveState") == "activating" and int(shown.get("NRestarts") or 0) >= _RESTARTS_TOLERATED:
+    if shown.get("ActiveState") == "activating" and keeps_ending(shown):
         # It keeps ending and is started again: whoever looks between two ends sees it on its way for ever.
         return False
     return (shown.get("ActiveState", ""), shown.get("SubState", "")) in _RUNNING
@@ -155,7 +155,7 @@ def apply(resource: Unit, host: Host) -> None:
     _enable(resource)
     shown = _load(resource.name, host)
     if resource.running and not _runs(shown):
-        failing = int(shown.get("NRestarts") or 0) >= _RESTARTS_TOLERATED
+        failing = keeps_ending(shown)
         if failing:
             _forget_failures(resource.name)
         _start(resource.name, _with_unit_file(resource.name, resource.inputs), host, "start")
@@ -176,10 +176,10 @@ def _forget_failures(name: str) -> None:
 def _require_steady(resource: Unit, host: Host) -> None:
     """Raise when a unit that kept ending ends once more; one that is still starting is waited for later."""
     deadline = time.monotonic() + _STEADY_SECONDS
-    before = int(host.unit(resource.name, fresh=True).get("NRestarts") or 0)
+    before = restarts(host.unit(resource.name, fresh=True))
     while time.monotonic() < deadline:
         shown = host.unit(resource.name, fresh=True)
-        if int(shown.get("NRestarts") or 0) > before or shown.get("ActiveState") == "failed":
+        if restarts(shown) > before or shown.get("ActiveState") == "failed":
             raise unit_failure(resource.name, f"{resource.name} keeps ending", resource.id)
         time.sleep(0.1)
 
