@@ -25,6 +25,8 @@ __all__ = [
     "Staging",
     "TaskFinished",
     "TaskStarted",
+    "Waited",
+    "Waiting",
 ]
 
 
@@ -73,6 +75,21 @@ class PlanReady(Event):
     """The plan, as its JSON document, before anything is changed."""
 
     plan: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Waiting(Event):
+    """The run waits for a host, before any task: ``what`` says for what."""
+
+    host: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Waited(Event):
+    """The run waits no longer for what it last waited for on this host."""
+
+    host: str
 
 
 @dataclass(frozen=True)

@@ -246,6 +246,15 @@ def test_component_that_keeps_ending(cluster: Cluster, setting: str, component: 
     assert _recap(cluster.apply())["changed"] == 0
 
 
+def test_a_second_operator_is_told_whom_it_waits_for(cluster: Cluster) -> None:
+    """A run that waits for another one's lock says so, and goes on once that one has ended."""
+    cluster.host("setsid flock /run/nidome.lock sleep 6 > /dev/null 2>&1 < /dev/null &")
+    wait_for(lambda: "flock" in cluster.host("ps -eo comm"))
+    events = cluster.apply()
+    assert any("another run is under way" in e["what"] for e in events if e["type"] == "waiting")
+    assert _recap(events)["changed"] == 0
+
+
 def test_authority_made_anew(cluster: Cluster) -> None:
     """After the authority was lost, one run makes a new one and everything follows it, what the kubelet kept too."""
     cluster.host("rm /etc/kubernetes/ssl/ca.crt /etc/kubernetes/ssl/ca.key")

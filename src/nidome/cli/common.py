@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nidome.engine.run import Fetch
     from nidome.events import Event, Sink
     from nidome.model.findings import DeclarationWarning
-    from nidome.model.spec import ClusterSpec, HostSpec
+    from nidome.model.spec import ClusterSpec
 
 __all__ = [
     "DEFAULT_INVENTORY",
@@ -28,8 +28,8 @@ __all__ = [
     "add_inventory",
     "add_run",
     "add_view",
+    "administrator",
     "cluster_name",
-    "control_plane_host",
     "declared",
     "fetcher",
     "recorded",
@@ -200,9 +200,14 @@ def cluster_name(spec: ClusterSpec) -> str:
     return str(Path(spec.source).absolute())
 
 
-def control_plane_host(spec: ClusterSpec) -> HostSpec:
-    """Return the host that answers for the cluster."""
-    return spec.control_plane[0]
+def administrator(spec: ClusterSpec) -> str:
+    """Return the administrator's kubeconfig, asked of the host that answers for the cluster."""
+    from nidome.engine.credentials import admin_kubeconfig  # noqa: PLC0415 - not needed for --help
+    from nidome.progress import Progress  # noqa: PLC0415 - as above
+
+    host = spec.control_plane[0]
+    with Progress().item(f"{host.name}: asking for the administrator's credentials"):
+        return admin_kubeconfig(spec, host)
 
 
 def warn(warnings: Sequence[DeclarationWarning], sink: Sink | None = None) -> None:

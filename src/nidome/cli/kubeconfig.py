@@ -45,13 +45,11 @@ def _require_replaceable(path: Path) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print or write the kubeconfig."""
-    from nidome.engine.credentials import admin_kubeconfig  # noqa: PLC0415 - not needed for --help
-
     spec, warnings = common.declared(args)
     common.warn(warnings)
     if args.output and not args.force:
         _require_replaceable(args.output)
-    text = _OURS + admin_kubeconfig(spec, common.control_plane_host(spec))
+    text = _OURS + common.administrator(spec)
     if args.output:
         common.write_file(args.output, text, mode=0o600)
         print(f"written: {args.output}  (use it with: export KUBECONFIG={args.output.absolute()})")

@@ -58,13 +58,11 @@ def _lend(text: str) -> str:
 
 def run(words: Sequence[str]) -> int:
     """Become kubectl; its exit code is the command's."""
-    from nidome.engine.credentials import admin_kubeconfig  # noqa: PLC0415 - not needed for --help
-
     inventory, mine = split(words)
     spec, warnings = common.declared(argparse.Namespace(inventory=inventory, extra_vars=[], strict=False))
     common.warn(warnings)
     program = _program(spec)
-    config = _lend(admin_kubeconfig(spec, common.control_plane_host(spec)))
+    config = _lend(common.administrator(spec))
     sys.stdout.flush()
     # The name that it is called by tells the program, which is several in one, to be kubectl.
     os.execve(program, ["kubectl", *mine], {**os.environ, "KUBECONFIG": config})  # noqa: S606 - no shell

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from nidome.cli import common
 from nidome.errors import TransportError, UsageError
+from nidome.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +82,8 @@ def _find(spec: ClusterSpec, component: str, hosts: Sequence[HostSpec]) -> tuple
 
     known: dict[str, None] = {}
     for host in hosts:
-        names = units(host)
+        with Progress().item(f"{host.name}: asking for its components"):
+            names = units(host)
         known.update(dict.fromkeys(name.rpartition(".")[0] for name in names))
         unit = component if component.endswith(".service") else f"{component}.service"
         if unit in names:

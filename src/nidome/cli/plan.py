@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nidome.cli import common
 from nidome.cli.apply import options
-from nidome.cli.views import render_plan
+from nidome.cli.views import WaitView, render_plan
 
 if TYPE_CHECKING:
     import argparse
-
-    from nidome.events import Event
 
 __all__ = ["configure", "run"]
 
@@ -29,10 +28,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the plan as JSON")
 
 
-def _quiet(event: Event) -> None:
-    del event
-
-
 def run(args: argparse.Namespace) -> int:
     """Plan; return 0 when all is as declared, 2 when something is to be done, 1 when that would fail."""
     from nidome.engine.run import Run  # noqa: PLC0415 - not needed for --help
@@ -40,7 +35,9 @@ def run(args: argparse.Namespace) -> int:
 
     spec, warnings = common.declared(args)
     common.warn(warnings)
-    with Run(spec, CLUSTER, common.fetcher(common.settings(args), spec), _quiet, options(args)) as this:
+    with Run(
+        spec, CLUSTER, common.fetcher(common.settings(args), spec), WaitView(sys.stderr), options(args)
+    ) as this:
         plan = this.plan()
     document = plan.to_json()
     if args.output:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from nidome.cli import common
 from nidome.cli.tables import ago, duration, stamp, table
+from nidome.progress import Progress
 
 if TYPE_CHECKING:
     import argparse
@@ -34,7 +35,9 @@ def run(args: argparse.Namespace) -> int:
 
     spec, warnings = common.declared(args)
     common.warn(warnings)
-    status, last = cluster_status(spec), last_of(common.cluster_name(spec))
+    with Progress().item("asking the hosts", total=len(spec.hosts), unit="hosts") as item:
+        status = cluster_status(spec, item.advance)
+    last = last_of(common.cluster_name(spec))
     if args.json:
         print(json.dumps({**status.to_json(), "last_run": last.meta if last else None}, indent=1))
     else:

@@ -8,7 +8,17 @@ import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TextIO
 
-from nidome.events import Diagnostic, PlayStarted, RunFinished, Staged, Staging, TaskFinished, TaskStarted
+from nidome.events import (
+    Diagnostic,
+    PlayStarted,
+    RunFinished,
+    Staged,
+    Staging,
+    TaskFinished,
+    TaskStarted,
+    Waited,
+    Waiting,
+)
 from nidome.progress import Progress, size
 
 if TYPE_CHECKING:
@@ -17,7 +27,7 @@ if TYPE_CHECKING:
     from nidome.events import Event, Sink
     from nidome.progress import Item
 
-__all__ = ["VIEWS", "change_lines", "phases", "render_plan", "view"]
+__all__ = ["VIEWS", "WaitView", "change_lines", "phases", "render_plan", "view"]
 
 _SYMBOLS = {"create": "+", "delete": "-", "update": "~", "restart": "!"}
 _SHOWN_LINES = 12
@@ -25,15 +35,10 @@ _SHOWN = 160
 _SLOW = 3.0
 
 
-class PlainView:
-    """A line for each thing that changed, waited long or failed; the recap at the end.
+class WaitView:
+    """What is under way on each host, told while it takes more than three seconds; nothing else."""
 
-    What takes more than three seconds is told while it does.
-    """
-
-    def __init__(self, out: TextIO, *, verbose: bool = False) -> None:
-        self._out = out
-        self._verbose = verbose
+    def __init__(self, out: TextIO) -> None:
         self._progress = Progress(out)
         self._under_way: dict[str, tuple[Item, ExitStack]] = {}
 
@@ -48,28 +53,49 @@ class PlainView:
         if host in self._under_way:
             self._under_way.pop(host)[1].close()
 
+    def __call__(self, event: Event) -> None:
+        """Show that something has begun or ended."""
+        match event:
+            case Waiting():
+                self._begin(event.host, event.what)
+            case Staging():
+                self._begin(event.host, "sending artifacts", event.size).update(done=event.done)
+            case TaskStarted():
+                self._begin(event.host, event.task)
+            case Waited() | Staged() | TaskFinished():
+                self._end(event.host)
+            case _:
+                pass
+
+
+class PlainView(WaitView):
+    """A line for each thing that changed, waited long or failed; the recap at the end.
+
+    What takes more than three seconds is told while it does.
+    """
+
+    def __init__(self, out: TextIO, *, verbose: bool = False) -> None:
+        super().__init__(out)
+        self._out = out
+        self._verbose = verbose
+
     def _say(self, text: str) -> None:
         print(text, file=self._out, flush=True)
 
     def __call__(self, event: Event) -> None:
         """Show an event."""
+        super().__call__(event)
         match event:
             case Diagnostic():
                 place = f"{event.where}: " if event.where else ""
                 self._say(f"{event.severity}[{event.code}]: {place}{event.message}")
                 if event.hint:
                     self._say(f"  next:  {event.hint}")
-            case Staging():
-                self._begin(event.host, "sending artifacts", event.size).update(done=event.done)
-            case TaskStarted():
-                self._begin(event.host, event.task)
             case Staged():
-                self._end(event.host)
                 self._say(f"{event.host}: sent {event.count} artifacts, {size(event.size)}")
             case PlayStarted() if self._verbose:
                 self._say(f"PLAY [{event.play}]")
             case TaskFinished():
-                self._end(event.host)
                 self._task(event)
             case RunFinished():
                 self._recap(event)
@@ -130,21 +156,21 @@ class TerminalView(PlainView):
 
     def __call__(self, event: Event) -> None:
         """Show an event, and what is being done."""
-        if isinstance(event, TaskStarted | Staging):
+        if isinstance(event, Waiting | TaskStarted | Staging):
             self._working[event.host] = _doing(event)
             self._status.update("; ".join(f"{h}: {t}" for h, t in self._working.items()))
             self._status.start()
-        if isinstance(event, TaskFinished | Staged):
+        if isinstance(event, Waited | TaskFinished | Staged):
             self._working.pop(event.host, None)
         if isinstance(event, RunFinished) or not self._working:
             self._status.stop()
         super().__call__(event)
 
 
-def _doing(event: TaskStarted | Staging) -> str:
+def _doing(event: Waiting | TaskStarted | Staging) -> str:
     if isinstance(event, Staging):
         return f"sending artifacts, {size(event.done)} of {size(event.size)}"
-    return event.task
+    return event.what if isinstance(event, Waiting) else event.task
 
 
 VIEWS: dict[str, type[PlainView | JsonView]] = {"plain": PlainView, "json": JsonView, "rich": TerminalView}

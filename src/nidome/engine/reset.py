@@ -134,7 +134,7 @@ def reset(spec: ClusterSpec, sink: Sink) -> bool:
     Takes the run lock of every host. Killed at any point, the next one goes on where it stopped.
     """
     began = time.monotonic()
-    with Session(spec.hosts) as session:
+    with Session(spec.hosts, sink) as session:
         session.lock()
         connected = time.monotonic()
         sink(PlayStarted(PLAY, tuple(host.name for host in spec.hosts)))

@@ -65,7 +65,7 @@ class Run:
         self._sink = sink
         self._began = time.monotonic()
         self._artifacts: Mapping[str, Artifact] = {}
-        self._session = Session(_limited(spec, options.selection.limit))
+        self._session = Session(_limited(spec, options.selection.limit), sink)
         self._contexts: dict[str, HostContext] = {}
         self._host_plays: dict[str, list[HostPlay]] = {}
 
@@ -96,7 +96,7 @@ class Run:
     def plan(self) -> Plan:
         """Observe every host and return what is to be done."""
         with self._phase("facts"):
-            facts = self._session.call("facts", directories=directories(self.spec))
+            facts = self._session.call("reading facts", "facts", directories=directories(self.spec))
         ignored = (*self.options.ignore_preflight, *self.spec.ignore_preflight_errors.value)
         require_known(ignored)
         for host in self._session.hosts:
@@ -131,8 +131,12 @@ class Run:
         context = self._contexts[host.name]
         resources = list(self._resources(self._host_plays[host.name]))
         with self._phase("observe"):
-            states: list[Observed] = self._session.agents[host.name].call(
-                "observe", resources=[encode(r) for r in resources], forgetful=self.options.fresh
+            states: list[Observed] = self._session.ask(
+                host,
+                f"looking at {len(resources)} resources",
+                "observe",
+                resources=[encode(r) for r in resources],
+                forgetful=self.options.fresh,
             )
         observed = {r.id: state for r, state in zip(resources, states, strict=True)}
         with self._phase("diff"):

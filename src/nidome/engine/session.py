@@ -6,15 +6,19 @@ import os
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from nidome.engine.transport import AgentConnection
+from nidome.errors import ResourceError
+from nidome.events import Waited, Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from types import TracebackType
 
+    from nidome.events import Sink
     from nidome.model.spec import HostSpec
 
 __all__ = ["Session"]
@@ -25,9 +29,13 @@ _FORKS = 20
 
 @dataclass
 class Session:
-    """Agents on hosts, side by side. The first error of a host ends the run before anything is changed."""
+    """Agents on hosts, side by side. The first error of a host ends the run before anything is changed.
+
+    ``sink`` is told of each host that is waited for.
+    """
 
     hosts: Sequence[HostSpec]
+    sink: Sink
     agents: dict[str, AgentConnection] = field(default_factory=dict)
 
     def __enter__(self) -> Self:
@@ -40,7 +48,16 @@ class Session:
         return self
 
     def _connect(self, host: HostSpec) -> None:
-        self.agents[host.name] = AgentConnection(host)
+        with self._telling(host, "connecting"):
+            self.agents[host.name] = AgentConnection(host)
+
+    @contextmanager
+    def _telling(self, host: HostSpec, what: str) -> Iterator[None]:
+        self.sink(Waiting(host.name, what))
+        try:
+            yield
+        finally:
+            self.sink(Waited(host.name))
 
     def each_host(self, work: Callable[[HostSpec], T]) -> list[T]:
         """Do something for every host, side by side; raise the first error after all have ended."""
@@ -50,15 +67,28 @@ class Session:
             futures = [pool.submit(work, host) for host in self.hosts]
         return [future.result() for future in futures]
 
-    def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
+    def ask(self, host: HostSpec, what: str, operation: str, **arguments: Any) -> Any:
+        """Ask one host's agent; ``what`` says what it does meanwhile."""
+        with self._telling(host, what):
+            return self.agents[host.name].call(operation, **arguments)
+
+    def call(self, what: str, operation: str, **arguments: Any) -> dict[str, Any]:
         """Ask all agents for the same; return the results by host."""
-        results = self.each_host(lambda h: self.agents[h.name].call(operation, **arguments))
+        results = self.each_host(lambda h: self.ask(h, what, operation, **arguments))
         return dict(zip((h.name for h in self.hosts), results, strict=True))
 
     def lock(self) -> None:
         """Take the run lock of every host, for a run that will change something."""
         who = f"pid {os.getpid()} on {socket.gethostname()}, since {time.strftime('%Y-%m-%d %H:%M:%S')}"
-        self.call("lock", who=who)
+        self.each_host(lambda host: self._lock(host, who))
+
+    def _lock(self, host: HostSpec, who: str) -> None:
+        try:
+            self.agents[host.name].call("lock", who=who, patience=0)
+        except ResourceError as error:
+            if error.code != "run-locked":
+                raise
+            self.ask(host, f"waiting, {error.message}", "lock", who=who)
 
     def close(self) -> None:
         """End the agents."""

@@ -17,7 +17,7 @@ from nidome.roles.health import HEALTH
 from nidome.roles.kubelet import node_ready
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from nidome.model.spec import ClusterSpec, HostSpec
 
@@ -142,10 +142,19 @@ def _health(context: HostContext) -> list[Condition]:
     return [r for task in HEALTH.tasks(context) for r in task.resources if isinstance(r, Condition)]
 
 
-def cluster_status(spec: ClusterSpec) -> ClusterStatus:
-    """Ask every host, side by side, one question each; a host that does not answer is part of the result."""
+def cluster_status(spec: ClusterSpec, answered: Callable[[], None] = lambda: None) -> ClusterStatus:
+    """Ask every host, side by side, one question each; a host that does not answer is part of the result.
+
+    ``answered`` is called after each host.
+    """
+
+    def ask(host: HostSpec) -> HostStatus:
+        status = _host_status(spec, host)
+        answered()
+        return status
+
     with ThreadPoolExecutor(_FORKS) as pool:
-        hosts = tuple(pool.map(lambda host: _host_status(spec, host), spec.hosts))
+        hosts = tuple(pool.map(ask, spec.hosts))
     store = "etcd" if spec.uses_etcd else "kine (sqlite)"
     return ClusterStatus(spec.source, spec.kube_version.value, store, hosts)
 

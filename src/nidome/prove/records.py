@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["Record", "Recorder", "find", "last_of", "listing", "new_run_id", "runs_directory"]
 
 
+_NAMED = 5
+
+
 def runs_directory() -> Path:
     """Return where records are: ``$NIDOME_STATE_DIR/runs``, else under XDG_STATE_HOME or ~/.local/state."""
     chosen = os.environ.get("NIDOME_STATE_DIR")
@@ -174,7 +177,15 @@ def find(run: str, directory: Path | None = None) -> Record:
             where=str(directory or runs_directory()),
             hint="nidome runs list",
         )
-    return found[0]
+    exact = [r for r in found if r.run == run]
+    if len(found) > 1 and not exact:
+        raise StateError(
+            "run-ambiguous",
+            f"'{run}' is the beginning of {len(found)} runs: {', '.join(r.run for r in found[:_NAMED])}",
+            where=str(directory or runs_directory()),
+            hint="give more of its name; nidome runs list",
+        )
+    return (exact or found)[0]
 
 
 def last_of(cluster: str, directory: Path | None = None) -> Record | None:

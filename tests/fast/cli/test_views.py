@@ -8,8 +8,18 @@ import time
 
 import pytest
 
-from nidome.cli.views import VIEWS
-from nidome.events import Diagnostic, Event, RunFinished, Staged, Staging, TaskFinished, TaskStarted
+from nidome.cli.views import VIEWS, WaitView
+from nidome.events import (
+    Diagnostic,
+    Event,
+    RunFinished,
+    Staged,
+    Staging,
+    TaskFinished,
+    TaskStarted,
+    Waited,
+    Waiting,
+)
 
 _ERROR = {
     "family": "resource",
@@ -65,14 +75,34 @@ def test_json_lines() -> None:
     assert len(kinds) == len(_RUN)
 
 
-def test_a_long_task_is_told_while_it_runs() -> None:
-    """A task that takes more than three seconds is told before it ends, with how long it has taken."""
+@pytest.mark.parametrize(
+    ("begun", "ended"),
+    [
+        (
+            TaskStarted("node1", "a play", "role : Wait for something"),
+            TaskFinished("node1", "a play", "role : Wait for something", "ok", 4.0, waited=True),
+        ),
+        (Waiting("node1", "Wait for something"), Waited("node1")),
+    ],
+    ids=["task", "before any task"],
+)
+def test_what_takes_long_is_told_while_it_does(begun: Event, ended: Event) -> None:
+    """What takes more than three seconds on a host is told before it ends, with how long it has taken."""
     out = io.StringIO()
     show = VIEWS["plain"](out)
-    show(TaskStarted("node1", "a play", "role : Wait for something"))
+    show(begun)
     deadline = time.monotonic() + 15
-    while "role : Wait for something" not in out.getvalue():
+    while "Wait for something" not in out.getvalue():
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    show(TaskFinished("node1", "a play", "role : Wait for something", "ok", 4.0, waited=True))
+    show(ended)
     assert "done after" in out.getvalue()
+
+
+def test_a_plan_tells_only_what_it_waits_for() -> None:
+    """The view of a plan under way shows no result of a run: the plan itself is what is printed."""
+    out = io.StringIO()
+    show = WaitView(out)
+    for event in _RUN:
+        show(event)
+    assert out.getvalue() == ""

@@ -123,6 +123,17 @@ def test_an_unknown_run_is_an_error(tmp_path: Path) -> None:
         assert (raised.value.code, raised.value.hint) == ("run-unknown", "nidome runs list")
 
 
+def test_the_beginning_of_several_names_is_an_error(tmp_path: Path) -> None:
+    """A prefix names a run only where no other run has it; a whole name always does."""
+    for name in ("20260101T000000Z-aaaa", "20260101T000000Z-aaaab", "20260102T000000Z-cccc"):
+        _record(tmp_path, name)
+    assert find("20260102", tmp_path).run == "20260102T000000Z-cccc"
+    assert find("20260101T000000Z-aaaa", tmp_path).run == "20260101T000000Z-aaaa"
+    with pytest.raises(StateError, match="20260101T000000Z-aaaab") as raised:
+        find("20260101", tmp_path)
+    assert raised.value.code == "run-ambiguous"
+
+
 @pytest.mark.parametrize("meta", [None, "", "{", "[]", "{}", "7"])
 def test_a_damaged_record_does_not_hide_others(tmp_path: Path, meta: str | None) -> None:
     """A record that cannot be read shows as such among the others."""
