@@ -195,7 +195,10 @@ class Agent:
                     out.write(block)
                 if digest.hexdigest() != sha256:
                     raise ResourceError(
-                        "artifact-corrupt", f"received {digest.hexdigest()[:12]}", where=sha256
+                        "artifact-corrupt",
+                        f"received {digest.hexdigest()[:12]}",
+                        where=sha256,
+                        hint="run `nidome artifacts verify`, then this again",
                     )
         finally:
             # On a full disk the rest is still on its way: it must not be taken for requests.

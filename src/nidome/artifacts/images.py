@@ -196,6 +196,7 @@ def add_user_image(path: Path, store: Store, architecture: str, name: str = "") 
     An archive with several images gives one entry for each name; they share the archive. The archive is
     copied file by file, with the names in its index made full; compressed archives become plain ones.
     """
+    _require_file(path)
     try:
         with tarfile.open(path) as archive:
             documents = _documents(archive)
@@ -203,12 +204,46 @@ def add_user_image(path: Path, store: Store, architecture: str, name: str = "") 
             with store.incoming() as writer:
                 _copy(archive, renamed, writer)
     except (tarfile.TarError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _not_an_image(path, str(error)) from error
+        # tarfile says what each way of reading it said, a line for each.
+        raise _not_an_image(path, str(error).partition("\n")[0].rstrip(":")) from error
     except OSError as error:
-        raise ArtifactError("image-unreadable", error.strerror or str(error), where=str(path)) from error
+        raise _unreadable(path, error.strerror or str(error)) from error
     entries = [_user_entry(reference, architecture, writer, path) for reference in references]
     store.record(entries)
     return entries
+
+
+def remove_user_image(name: str, store: Store, architecture: str) -> Entry:
+    """Take a user's image out of the cache, and its archive where no other name shares it."""
+    reference = normalise(name)
+    entries = store.entries()
+    users = {
+        e.reference: e for e in entries.values() if (e.provider, e.architecture) == ("user", architecture)
+    }
+    entry = users.get(reference)
+    if entry is None:
+        raise ArtifactError(
+            "image-unknown",
+            f"no image {reference} was added",
+            where=name,
+            hint=f"added: {', '.join(sorted(users)) or 'none'}",
+        )
+    store.forget([entry.key])
+    if not any(e.sha256 == entry.sha256 for e in store.entries().values()):
+        store.blob(entry.sha256).unlink(missing_ok=True)
+    return entry
+
+
+def _require_file(path: Path) -> None:
+    """Refuse what cannot be read twice, such as a pipe: the names in an archive are needed first."""
+    if not path.exists():
+        raise _unreadable(path, "there is no such file")
+    if not path.is_file():
+        raise _unreadable(path, "it is no file")
+
+
+def _unreadable(path: Path, why: str) -> ArtifactError:
+    return ArtifactError("image-unreadable", why, where=str(path), hint="name the file of an image archive")
 
 
 def _not_an_image(path: Path, why: str) -> ArtifactError:
@@ -256,6 +291,7 @@ def _rename(documents: dict[str, Any], name: str, where: str) -> tuple[dict[str,
                 "image-name-ambiguous",
                 f"the archive has {len(targets)} images; --name fits only one",
                 where=where,
+                hint="leave --name out, or save the images one by one",
             )
         for target in targets:
             references.update(dict.fromkeys(target.rename(name)))

@@ -163,7 +163,10 @@ def _unpack(group: list[BinarySpec], path: Path, store: Store) -> _Found:
     for spec in group:
         if spec.name not in found.blobs:
             raise ArtifactError(
-                "archive-member-missing", f"the archive has no {spec.member}", where=spec.name
+                "archive-member-missing",
+                f"the archive has no {spec.member}",
+                where=spec.name,
+                hint="fetch it from the release's own server, or by another --provider",
             )
     return found
 
@@ -184,4 +187,9 @@ def _unpack_archive(members: dict[str, BinarySpec], path: Path, store: Store, fo
                             writer.write(chunk)
                     found.blobs[members[name].name] = (writer.sha256, writer.size)
     except (tarfile.TarError, EOFError) as error:
-        raise ArtifactError("archive-invalid", f"not a tar archive: {error}", where=str(path)) from error
+        raise ArtifactError(
+            "archive-invalid",
+            f"not a tar archive: {error}",
+            where=str(path),
+            hint="fetch it from the release's own server, or by another --provider",
+        ) from error

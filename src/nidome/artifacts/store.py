@@ -107,12 +107,11 @@ class Store:
 
     def has(self, sha256: str, size: int) -> bool:
         """Say whether a blob of that size is there. Does not read it; ``verify`` does."""
-        try:
-            return (self.blobs / sha256).stat().st_size == size
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise ArtifactError("cache-unusable", str(error), where=str(self.root)) from error
+        with cache_errors(self.root):
+            try:
+                return (self.blobs / sha256).stat().st_size == size
+            except FileNotFoundError:
+                return False
 
     @contextmanager
     def incoming(self, *, mode: int = PLAIN) -> Iterator[Incoming]:
@@ -153,12 +152,11 @@ class Store:
     def entries(self) -> dict[Key, Entry]:
         """Return what the index has; an index that cannot be read is an error, not an empty one."""
         path = self.root / "index.json"
-        try:
-            raw = path.read_bytes()
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise ArtifactError("cache-unusable", str(error), where=str(path)) from error
+        with cache_errors(self.root):
+            try:
+                raw = path.read_bytes()
+            except FileNotFoundError:
+                return {}
         try:
             return _parse_index(json.loads(raw))
         except (ValueError, TypeError, KeyError) as error:

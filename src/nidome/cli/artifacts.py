@@ -41,6 +41,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = images.add_parser("add", parents=[where], help="add an OCI or docker image archive")
     add.add_argument("file", type=Path, metavar="FILE")
     add.add_argument("--name", default="", help="the image's name, where the archive does not say it")
+    remove = images.add_parser("rm", parents=[where], help="take an image that you added out of the cache")
+    remove.add_argument("image", metavar="NAME", help="the image's name, as `nidome artifacts list` has it")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -104,7 +106,12 @@ def _settings(args: argparse.Namespace) -> Settings:
 def _pairs(option: str, values: list[str]) -> dict[str, str]:
     for value in values:
         if not all(value.partition("=")):
-            raise UsageError("option-value", f"'{value}' is not of the form NAME=VALUE", where=option)
+            raise UsageError(
+                "option-value",
+                f"'{value}' is not of the form NAME=VALUE",
+                where=option,
+                hint="nidome artifacts fetch --help has an example",
+            )
     return dict(value.split("=", 1) for value in values)
 
 
@@ -222,11 +229,15 @@ def _entry(store: Any, artifact: Artifact, settings: Settings) -> Entry:
 
 
 def _image(args: argparse.Namespace) -> int:
-    from nidome.artifacts.images import add_user_image  # noqa: PLC0415 - not needed for --help
+    from nidome.artifacts.images import add_user_image, remove_user_image  # noqa: PLC0415 - not for --help
     from nidome.artifacts.store import Store  # noqa: PLC0415 - as above
 
     settings = _settings(args)
-    for entry in add_user_image(args.file, Store(settings.cache), settings.architecture, args.name):
+    store, architecture = Store(settings.cache), settings.architecture
+    if args.image_action == "rm":
+        print(f"removed {remove_user_image(args.image, store, architecture).reference}")
+        return 0
+    for entry in add_user_image(args.file, store, architecture, args.name):
         print(f"{entry.reference} {entry.sha256}")
     return 0
 

@@ -11,6 +11,7 @@ import importlib
 import os
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from nidome import __version__
@@ -87,8 +88,20 @@ def _dispatch(argv: Sequence[str]) -> int:
     return int(module.run(parser.parse_args(argv[1:])))
 
 
+def _open_standard_streams() -> None:
+    """Open what the caller closed: a file or a connection would get its number, and be written to."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the end
+    sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - as above
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return 0 for success, 1 for an error or bad usage, 2 for a plan with changes."""
+    _open_standard_streams()
     try:
         return _dispatch(sys.argv[1:] if argv is None else list(argv))
     except NidomeError as error:

@@ -94,7 +94,8 @@ def _check(values: Mapping[str, Any], scope: str, where: str) -> None:
     for name, value in values.items():
         variable = BY_NAME.get(name)
         if variable is None or variable.scope != scope:
-            raise UsageError("variable-unknown", f"{name} is not a variable of a {scope}", where=where)
+            message = f"{name} is not a variable of a {scope}"
+            raise UsageError("variable-unknown", message, where=where, hint="docs/variables.md has the names")
         node = parse_yaml(_dump(name, value), where).fields[name].node
         variable.read(Entry(node, Origin(where)))
 

@@ -58,7 +58,9 @@ def wait(address: str, log: Path, *, running: Callable[[], bool], cancelled: Eve
         if time.monotonic() > deadline or (started and not alive):
             raise _boot_failed(address, log)
         if cancelled.wait(_POLL_SECONDS):
-            raise MachineError("machine-cancelled", "the host is not wanted any more", where=address)
+            raise MachineError(
+                "machine-cancelled", "the host is not wanted any more", where=address, hint="run this again"
+            )
 
 
 def _greets(address: str) -> bool:

@@ -3,13 +3,14 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import tarfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from nidome.artifacts import Settings, obtain, user_images
-from nidome.artifacts.images import add_user_image, make_image, normalise
+from nidome.artifacts.images import add_user_image, make_image, normalise, remove_user_image
 from nidome.artifacts.lock import ImageSpec, load_lock
 from nidome.artifacts.store import EXECUTABLE, Entry, Store
 from nidome.errors import ArtifactError
@@ -234,9 +235,15 @@ def test_add_not_an_image(tmp_path: Path, files: dict[str, Any]) -> None:
 
 
 def test_add_not_a_tar(tmp_path: Path) -> None:
-    """A file that is no tar is refused, and so is one that does not exist."""
+    """A file that is no tar is refused, and so are one that does not exist, a pipe and a directory."""
     (tmp_path / "x").write_bytes(b"nothing")
-    for name, code in (("x", "image-archive-invalid"), ("nowhere", "image-unreadable")):
+    os.mkfifo(tmp_path / "pipe")
+    for name, code in (
+        ("x", "image-archive-invalid"),
+        ("nowhere", "image-unreadable"),
+        ("pipe", "image-unreadable"),
+        (".", "image-unreadable"),
+    ):
         with pytest.raises(ArtifactError) as caught:
             add(tmp_path, tmp_path / name)
         assert caught.value.code == code
@@ -252,3 +259,16 @@ def test_added_image_is_obtained(tmp_path: Path) -> None:
     assert listed.name == name
     found = obtain([name], versions={}, settings=settings, progress=Progress.silent())
     assert found == {name: listed}
+
+
+def test_removed_image_is_gone(tmp_path: Path) -> None:
+    """A removed image is no longer listed, and its archive goes with the last name that shares it."""
+    add(tmp_path, tar(tmp_path / "i.tar", {**OCI, "index.json": index({NAME: "a:1"}, {NAME: "b:1"})}))
+    store = Store(tmp_path / "cache")
+    for name, left in (("a:1", 1), ("docker.io/library/b:1", 0)):
+        remove_user_image(name, store, "amd64")
+        assert len(list(store.blobs.iterdir())) == left
+        assert len(store.entries()) == left
+    with pytest.raises(ArtifactError) as caught:
+        remove_user_image("a:1", store, "amd64")
+    assert caught.value.code == "image-unknown"

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -124,3 +126,13 @@ def test_file_is_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         with pytest.raises(UsageError, match="cannot write"):
             write_file(path, "")
     assert list(tmp_path.rglob("*")) == [directory]
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams(closed: str, place: Path) -> None:
+    """A command whose input, output or error stream the caller closed ends with its own exit code."""
+    for words, code in (("--version", 0), ("plan", 1), ("no-such-command", 1)):
+        script = f"exec {sys.executable} -m nidome.cli.main {words} {closed}"
+        done = subprocess.run(["sh", "-c", script], cwd=place, check=False, capture_output=True, text=True)
+        assert done.returncode == code
+        assert "Traceback" not in done.stderr

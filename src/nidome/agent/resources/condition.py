@@ -219,7 +219,9 @@ def apply(resource: Condition, host: Host) -> None:
         if not missing:
             return
         if host.abandoned():
-            raise ResourceError("abandoned", "nobody waits for this any more", where=resource.id)
+            raise ResourceError(
+                "abandoned", "nobody waits for this any more", where=resource.id, hint="run this again"
+            )
         if time.monotonic() > deadline:
             raise _failure(resource, f"not within {resource.timeout:.0f} s: {missing}")
         if time.monotonic() - checked > 1:
