@@ -87,9 +87,10 @@ class Waiting(Event):
 
 @dataclass(frozen=True)
 class Waited(Event):
-    """The run waits no longer for what it last waited for on this host."""
+    """What the run last waited for on this host has come, or has failed."""
 
     host: str
+    ok: bool = True
 
 
 @dataclass(frozen=True)

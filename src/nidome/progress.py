@@ -44,7 +44,10 @@ def duration(seconds: float) -> str:
 
 
 class Item:
-    """One thing in progress. ``unit`` is ``bytes`` or a plural such as ``packages``; total 0 is unknown."""
+    """One thing in progress. ``unit`` is ``bytes`` or a plural such as ``packages``; total 0 is unknown.
+
+    ``outcome`` is the word for how it ended, for who knows of a failure that is no exception here.
+    """
 
     def __init__(self, what: str, *, total: int, unit: str, started: float) -> None:
         self.what = what
@@ -52,6 +55,7 @@ class Item:
         self.unit = unit
         self.done = 0
         self.note = ""
+        self.outcome = "done"
         self.started = started
         self.shown: float | None = None
 
@@ -194,7 +198,7 @@ class Progress:
         outcome = "failed"
         try:
             yield item
-            outcome = "done"
+            outcome = item.outcome
         finally:
             self._finish(item, outcome)
 

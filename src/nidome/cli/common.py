@@ -31,6 +31,7 @@ __all__ = [
     "administrator",
     "cluster_name",
     "declared",
+    "explained",
     "fetcher",
     "recorded",
     "settings",
@@ -208,6 +209,17 @@ def administrator(spec: ClusterSpec) -> str:
     host = spec.control_plane[0]
     with Progress().item(f"{host.name}: asking for the administrator's credentials"):
         return admin_kubeconfig(spec, host)
+
+
+def explained(error: NidomeError) -> NidomeError:
+    """Return the error of a host that is not reached with what to do where it is a disposable one, off."""
+    if error.code == "host-unreachable":
+        from nidome import machines  # noqa: PLC0415 - only an error pays for it
+
+        off = {m.name for m in machines.listing() if not m.running}
+        if error.where in off:
+            error.hint = f"it is a disposable host that is off: nidome machines start {error.where}"
+    return error
 
 
 def warn(warnings: Sequence[DeclarationWarning], sink: Sink | None = None) -> None:

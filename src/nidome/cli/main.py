@@ -88,6 +88,12 @@ def _dispatch(argv: Sequence[str]) -> int:
     return int(module.run(parser.parse_args(argv[1:])))
 
 
+def _explained(error: NidomeError) -> NidomeError:
+    from nidome.cli.common import explained  # noqa: PLC0415 - not needed for --help
+
+    return explained(error)
+
+
 def _open_standard_streams() -> None:
     """Open what the caller closed: a file or a connection would get its number, and be written to."""
     for number in range(3):
@@ -105,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(sys.argv[1:] if argv is None else list(argv))
     except NidomeError as error:
-        print(error.render(), file=sys.stderr)
+        print(_explained(error).render(), file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

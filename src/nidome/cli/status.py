@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         print(render(status, last.meta if last else None, time.time()))
         for host in status.hosts:
             if host.error:
-                print(host.error.render(), file=sys.stderr)
+                print(common.explained(host.error).render(), file=sys.stderr)
     return 0 if status.up else 1
 
 

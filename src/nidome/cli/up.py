@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import shlex
+import shutil
 import sys
 import threading
 from pathlib import Path
@@ -141,6 +143,14 @@ def _write(args: argparse.Namespace, made: Sequence[Machine]) -> None:
         )
 
 
+def _path_hint() -> list[str]:
+    """Return how the shell finds this command, where it does not yet."""
+    program = Path(sys.argv[0]).absolute()
+    if program.name != "nidome" or shutil.which("nidome"):
+        return []
+    return [f"  export PATH={shlex.quote(str(program.parent))}:$PATH"]
+
+
 def _import_ahead() -> None:
     for name in _NEEDED_LATER:
         importlib.import_module(name)
@@ -173,5 +183,7 @@ def run(args: argparse.Namespace) -> int:
         ok = converge(spec, args, sink)
     if ok and args.view != "json":
         print(f"\nThe cluster is Ready. Its inventory is {args.inventory}; edit it and run: nidome apply")
+        for line in _path_hint():
+            print(line)
         print("  nidome kubectl get nodes      nidome status      nidome plan      nidome down")
     return 0 if ok else 1

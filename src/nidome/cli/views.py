@@ -49,9 +49,11 @@ class WaitView:
             self._under_way[host] = (item, stack)
         return self._under_way[host][0]
 
-    def _end(self, host: str) -> None:
+    def _end(self, host: str, *, ok: bool = True) -> None:
         if host in self._under_way:
-            self._under_way.pop(host)[1].close()
+            item, stack = self._under_way.pop(host)
+            item.outcome = "done" if ok else "failed"
+            stack.close()
 
     def __call__(self, event: Event) -> None:
         """Show that something has begun or ended."""
@@ -62,7 +64,11 @@ class WaitView:
                 self._begin(event.host, "sending artifacts", event.size).update(done=event.done)
             case TaskStarted():
                 self._begin(event.host, event.task)
-            case Waited() | Staged() | TaskFinished():
+            case Waited():
+                self._end(event.host, ok=event.ok)
+            case TaskFinished():
+                self._end(event.host, ok=event.status not in ("failed", "unreachable"))
+            case Staged():
                 self._end(event.host)
             case _:
                 pass

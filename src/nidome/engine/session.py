@@ -54,10 +54,12 @@ class Session:
     @contextmanager
     def _telling(self, host: HostSpec, what: str) -> Iterator[None]:
         self.sink(Waiting(host.name, what))
+        ok = False
         try:
             yield
+            ok = True
         finally:
-            self.sink(Waited(host.name))
+            self.sink(Waited(host.name, ok))
 
     def each_host(self, work: Callable[[HostSpec], T]) -> list[T]:
         """Do something for every host, side by side; raise the first error after all have ended."""
