@@ -28,7 +28,7 @@ _TICK_NS = 10_000_000
 
 _UNIT_PROPERTIES = (
     "Id,Job,LoadState,ActiveState,SubState,UnitFileState,NeedDaemonReload,NRestarts,Result,ExecMainPID,"
-    "ExecMainStartTimestampMonotonic,ActiveEnterTimestamp"
+    "ExecMainStartTimestampMonotonic,ActiveEnterTimestamp,DropInPaths"
 )
 
 

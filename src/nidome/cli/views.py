@@ -36,9 +36,10 @@ _SLOW = 3.0
 
 
 class WaitView:
-    """What is under way on each host, told while it takes more than three seconds; nothing else."""
+    """What is under way on each host, told while it takes more than three seconds, and warnings."""
 
     def __init__(self, out: TextIO) -> None:
+        self._out = out
         self._progress = Progress(out)
         self._under_way: dict[str, tuple[Item, ExitStack]] = {}
 
@@ -55,9 +56,17 @@ class WaitView:
             item.outcome = "done" if ok else "failed"
             stack.close()
 
+    def _say(self, text: str) -> None:
+        print(text, file=self._out, flush=True)
+
     def __call__(self, event: Event) -> None:
         """Show that something has begun or ended."""
         match event:
+            case Diagnostic():
+                place = f"{event.where}: " if event.where else ""
+                self._say(f"{event.severity}[{event.code}]: {place}{event.message}")
+                if event.hint:
+                    self._say(f"  next:  {event.hint}")
             case Waiting():
                 self._begin(event.host, event.what)
             case Staging():
@@ -82,21 +91,12 @@ class PlainView(WaitView):
 
     def __init__(self, out: TextIO, *, verbose: bool = False) -> None:
         super().__init__(out)
-        self._out = out
         self._verbose = verbose
-
-    def _say(self, text: str) -> None:
-        print(text, file=self._out, flush=True)
 
     def __call__(self, event: Event) -> None:
         """Show an event."""
         super().__call__(event)
         match event:
-            case Diagnostic():
-                place = f"{event.where}: " if event.where else ""
-                self._say(f"{event.severity}[{event.code}]: {place}{event.message}")
-                if event.hint:
-                    self._say(f"  next:  {event.hint}")
             case Staged():
                 self._say(f"{event.host}: sent {event.count} artifacts, {size(event.size)}")
             case PlayStarted() if self._verbose:

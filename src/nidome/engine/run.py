@@ -18,7 +18,7 @@ from nidome.engine.plan import VERSION_KEY, HostPlan, Plan, plan_host
 from nidome.engine.selection import Selection
 from nidome.engine.session import Session
 from nidome.errors import StateError, UsageError
-from nidome.events import PlanReady, PlayStarted, RunFinished, Staged, Staging
+from nidome.events import Diagnostic, PlanReady, PlayStarted, RunFinished, Staged, Staging
 from nidome.roles.base import HostContext, InstalledArtifact
 from nidome.roles.playbook import HostPlay, artifact_names, evaluate
 from nidome.roles.preflight import directories, require_fit, require_known
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from nidome.model.spec import ClusterSpec, HostSpec
     from nidome.roles.base import Play
 
-__all__ = ["Options", "Run", "require_same"]
+__all__ = ["Options", "Run", "overridden", "require_same"]
 
 Fetch = Callable[[Sequence[str]], Mapping[str, "Artifact"]]
 
@@ -139,6 +139,8 @@ class Run:
                 forgetful=self.options.fresh,
             )
         observed = {r.id: state for r, state in zip(resources, states, strict=True)}
+        for warning in overridden(host.name, observed):
+            self._sink(warning)
         with self._phase("diff"):
             return plan_host(
                 context,
@@ -235,6 +237,20 @@ def _limited(spec: ClusterSpec, limit: Sequence[str]) -> tuple[HostSpec, ...]:
 
 def _of(plan: Plan, host: HostSpec) -> HostPlan:
     return next(p for p in plan.hosts if p.host.name == host.name)
+
+
+def overridden(host: str, observed: Mapping[str, Observed]) -> Iterator[Diagnostic]:
+    """Give a warning for each resource that files of somebody else's override."""
+    for identity, state in observed.items():
+        files = (state or {}).get("$overrides")
+        if files:
+            yield Diagnostic(
+                "warning",
+                "unit-overridden",
+                f"{', '.join(files)} changes what is declared, and is not Nidome's",
+                f"{host}: {identity}",
+                "declare it by a variable (docs/variables.md) and remove the file, or keep it knowingly",
+            )
 
 
 def require_same(planned: Mapping[str, Any], now: Plan) -> None:

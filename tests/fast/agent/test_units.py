@@ -11,6 +11,7 @@ import pytest
 from nidome.agent.resources import unit
 from nidome.agent.resources.unit import Unit
 from nidome.engine.diff import compare
+from nidome.engine.run import overridden
 
 if TYPE_CHECKING:
     from nidome.agent.host import Host
@@ -66,6 +67,23 @@ def test_what_is_in_a_unit_files_place(wanted: Unit, host: Host, spoil: Any, dif
     """Another mode, owner, text or kind of file in a unit's place differs, and so does a missing link."""
     spoil(Path(wanted.path))
     assert _differing(wanted, host) == differing
+
+
+def test_files_that_override_a_unit(
+    wanted: Unit, host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A drop-in of the unit alone is a warning that names it; those for all units are not."""
+    own = f"/etc/systemd/system.control/{NAME}.d/50-memory.conf"
+    host.units[NAME]["DropInPaths"] = f"/run/systemd/system/service.d/all.conf {own}"
+    unread = tmp_path / f"{NAME}.d" / "10-proxy.conf"
+    unread.parent.mkdir()
+    unread.write_text("[Service]\n")
+    monkeypatch.setattr(unit, "_DROP_INS", (str(tmp_path),))
+    (state,) = unit.observe([wanted], host)
+    (warning,) = overridden("node1", {wanted.id: state, "File:/x": None})
+    assert (warning.code, warning.where) == ("unit-overridden", f"node1: Unit:{NAME}")
+    assert f"{own}, {unread}" in warning.message
+    assert "all.conf" not in warning.message
 
 
 @pytest.mark.parametrize(

@@ -100,9 +100,9 @@ def test_what_takes_long_is_told_while_it_does(begun: Event, ended: Event) -> No
 
 
 def test_a_plan_tells_only_what_it_waits_for() -> None:
-    """The view of a plan under way shows no result of a run: the plan itself is what is printed."""
+    """The view of a plan under way shows warnings and no result: the plan itself is what is printed."""
     out = io.StringIO()
     show = WaitView(out)
     for event in _RUN:
         show(event)
-    assert out.getvalue() == ""
+    assert out.getvalue() == "warning[variable-unknown]: a.yml:3: nobody reads it\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import json
 import os
@@ -32,6 +33,7 @@ __all__ = [
 
 _WANTS = "multi-user.target.wants"
 _STEADY_SECONDS = 3.0
+_DROP_INS = (DIRECTORY, "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system")
 _FILE_STATE = "0644 root:root"
 _BACKOFF = "/run/nidome/backoff"
 
@@ -111,7 +113,7 @@ class Restart(Resource):
 
 
 def observe(resources: Sequence[Unit], host: Host) -> List[Observed]:
-    """Ask systemd once about all units."""
+    """Ask systemd once about all units; ``$overrides`` are files of others that change what a unit says."""
     host.show_units([r.name for r in resources if r.name not in host.units])
     return [_observe_one(resource, host) for resource in resources]
 
@@ -129,11 +131,22 @@ def _observe_one(resource: Unit, host: Host) -> Observed:
         "enabled": _enabled_by(_link(resource)) == resource.path,
         "running": _runs(shown),
     }
+    overrides = _overrides(resource.name, shown)
+    if overrides:
+        state["$overrides"] = overrides
     if text != resource.text:
         state["$text"] = text
     if not state["running"]:
         state["$state"] = f"{shown.get('ActiveState')} ({shown.get('SubState')}, {shown.get('Result')})"
     return state
+
+
+def _overrides(name: str, shown: Dict[str, str]) -> List[str]:
+    """Return the drop-ins of this unit alone: those in force, and those that the next reload will find."""
+    found = {path for path in shown.get("DropInPaths", "").split() if f"/{name}.d/" in path}
+    for directory in _DROP_INS:
+        found.update(glob.glob(f"{directory}/{glob.escape(name)}.d/*.conf"))
+    return sorted(found)
 
 
 def _runs(shown: Dict[str, str]) -> bool:
