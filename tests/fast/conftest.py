@@ -51,6 +51,7 @@ FACTS: dict[str, Any] = {
     "filesystems": {"/var/lib/containerd": "ext4"},
     "listening": [22],
     "routes": ["192.168.50.0/24 eth0"],
+    "addresses": ["127.0.0.1", "192.168.50.5"],
     "resolved": False,
     "openssl": True,
     "nft": "1.0.6",

@@ -8,7 +8,7 @@ import re
 import shutil
 import socket
 import sys
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Set
 
 from nidome.agent.system import read_text, run
 
@@ -86,6 +86,19 @@ def _routes() -> List[str]:
             address = socket.inet_ntoa(bytes.fromhex(destination)[::-1])
             routes.append(f"{address}/{bin(int(mask, 16)).count('1')} {name}")  # noqa: FURB161 - int.bit_count is Python 3.10
     return routes
+
+
+def _addresses() -> List[str]:
+    """Return the IPv4 addresses of this host, from the kernel's own table of what it answers for."""
+    found: Set[str] = set()
+    address = ""
+    for row in (read_text("/proc/net/fib_trie") or "").splitlines():
+        words = row.split()
+        if words[:1] == ["|--"]:
+            address = words[1]
+        elif words == ["/32", "host", "LOCAL"]:
+            found.add(address)
+    return sorted(found)
 
 
 def _memory_mib() -> int:
@@ -167,6 +180,7 @@ def gather(directories: List[str]) -> Dict[str, Any]:
         "filesystems": {path: _filesystem(path) for path in directories},
         "listening": listening(),
         "routes": _routes(),
+        "addresses": _addresses(),
         "resolved": os.path.exists("/run/systemd/resolve/resolv.conf"),
         "openssl": shutil.which("openssl") is not None,
         "nft": _nft_version(),

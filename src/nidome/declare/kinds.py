@@ -27,9 +27,12 @@ __all__ = [
     "integer",
     "list_of",
     "map_of",
+    "scalar",
     "templated",
     "text",
+    "text_of",
     "text_or_empty",
+    "wrong",
 ]
 
 _TRUE = {"true", "yes", "on", "1", "y", "t"}
@@ -65,7 +68,8 @@ def found(node: Node) -> str:
     return f"the text '{shown[:_SHOWN]}…'" if len(shown) > _SHOWN else f"the text '{shown}'"
 
 
-def _wrong(node: Node, name: str, expected: str, hint: str = "") -> NoReturn:
+def wrong(node: Node, name: str, expected: str, hint: str = "") -> NoReturn:
+    """Raise the error of a value that is not what a variable takes."""
     if node.value is None and not hint:
         hint = "remove the line to have the default"
     step = hint or f"docs/variables.md describes {name}"
@@ -77,7 +81,7 @@ def _read_bool(node: Node, name: str) -> bool:
         return node.value
     if node.untyped and node.value.lower() in _TRUE | _FALSE:
         return node.value.lower() in _TRUE
-    _wrong(node, name, BOOL.expected)
+    wrong(node, name, BOOL.expected)
 
 
 BOOL = Kind("bool", "true or false", _read_bool)
@@ -92,26 +96,27 @@ def integer(low: int, high: int) -> Kind:
         if node.untyped and re.fullmatch(_INTEGER, value):
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            _wrong(node, name, expected)
+            wrong(node, name, expected)
         return value
 
     return Kind("int", expected, read)
 
 
-def _text(node: Node, name: str, expected: str) -> str:
+def text_of(node: Node, name: str, expected: str) -> str:
+    """Return a value that is one line of text."""
     if isinstance(node.value, str) and not re.search(_CONTROL, node.value):
         return node.value
     quote = "put it in quotes" if isinstance(node.value, int | float) else ""
-    _wrong(node, name, expected, quote)
+    wrong(node, name, expected, quote)
 
 
 def text(expected: str, pattern: str, name: str = "str") -> Kind:
     """Return the kind of the texts that a pattern matches in full."""
 
     def read(node: Node, variable: str) -> str:
-        value = _text(node, variable, expected)
+        value = text_of(node, variable, expected)
         if not re.fullmatch(pattern, value):
-            _wrong(node, variable, expected)
+            wrong(node, variable, expected)
         return value
 
     return Kind(name, expected, read)
@@ -128,7 +133,7 @@ def choice(*supported: str) -> Kind:
     expected = f"one of {words}" if len(supported) > 1 else words
 
     def read(node: Node, name: str) -> str:
-        value = _text(node, name, expected)
+        value = text_of(node, name, expected)
         if value not in supported:
             message = f"{name}: '{value[:_SHOWN]}' is not supported, supported: {words}"
             fail(
@@ -144,13 +149,13 @@ def choice(*supported: str) -> Kind:
 
 
 def _read_cidr(node: Node, name: str) -> str:
-    value = _text(node, name, CIDR.expected)
+    value = text_of(node, name, CIDR.expected)
     try:
         network = IPv4Network(value, strict=False)
     except ValueError:
-        _wrong(node, name, CIDR.expected)
+        wrong(node, name, CIDR.expected)
     if "/" not in value or value.split("/")[0] != str(network.network_address):
-        _wrong(node, name, CIDR.expected, f"write {network}")
+        wrong(node, name, CIDR.expected, f"write {network}")
     return str(network)
 
 
@@ -159,20 +164,20 @@ CIDR = Kind("cidr", "an IPv4 network such as 10.233.0.0/18", _read_cidr)
 
 def _read_ip(node: Node, name: str) -> str:
     try:
-        return str(IPv4Address(_text(node, name, IP.expected)))
+        return str(IPv4Address(text_of(node, name, IP.expected)))
     except ValueError:
-        _wrong(node, name, IP.expected)
+        wrong(node, name, IP.expected)
 
 
 IP = Kind("ip", "an IPv4 address", _read_ip)
 
 
 def _read_path(node: Node, name: str) -> str:
-    value = _text(node, name, PATH.expected)
+    value = text_of(node, name, PATH.expected)
     if value != "/" and value.endswith("/"):
         value = value[:-1]
     if not re.fullmatch(_PATH, value) or "/../" in f"{value}/":
-        _wrong(node, name, PATH.expected)
+        wrong(node, name, PATH.expected)
     return value
 
 
@@ -185,7 +190,7 @@ def list_of(kind: Kind, plural: str) -> Kind:
 
     def read(node: Node, name: str) -> tuple[Any, ...]:
         if not isinstance(node.value, list):
-            _wrong(node, name, expected)
+            wrong(node, name, expected)
         return tuple(kind.read(item, f"{name}[{number}]") for number, item in enumerate(node.items))
 
     return Kind(f"list[{kind.name}]", expected, read)
@@ -196,25 +201,26 @@ def map_of(keys: str, values: str, expected: str) -> Kind:
 
     def read(node: Node, name: str) -> dict[str, str]:
         if not isinstance(node.value, dict):
-            _wrong(node, name, expected)
+            wrong(node, name, expected)
         result = {}
         for key, field in node.fields.items():
             if not isinstance(key, str) or not re.fullmatch(keys, key):
-                _wrong(Node(key, node.file, field.line), f"a key of {name}", expected)
-            result[key] = _scalar(field.node, f"{name}.{key}", values)
+                wrong(Node(key, node.file, field.line), f"a key of {name}", expected)
+            result[key] = scalar(field.node, f"{name}.{key}", values)
         return result
 
     return Kind("dict[str, str]", expected, read)
 
 
-def _scalar(node: Node, name: str, pattern: str) -> str:
+def scalar(node: Node, name: str, pattern: str, expected: str = "a short text or number") -> str:
+    """Return a text, a number or a truth as text, where a pattern matches it in full."""
     value = node.value
     if isinstance(value, bool):
         value = "true" if value else "false"
     elif isinstance(value, int | float):
         value = str(value)
     if not isinstance(value, str) or re.search(_CONTROL, value) or not re.fullmatch(pattern, value):
-        _wrong(node, name, "a short text or number")
+        wrong(node, name, expected)
     return value
 
 

@@ -27,12 +27,12 @@ _CRI = Known("containerd is the only container runtime")
 _DNS = Known("CoreDNS serves pods directly, without a cache on each node")
 _IPV6 = Known("the cluster is IPv4 only", (False,))
 _LOGIN = Known("ssh's own configuration and keys decide how to log in")
-_OIDC = Known("no OpenID Connect provider is set up", (False,))
-_PROXY = Known("no proxy is set on the hosts", ("",))
-_RESERVED = Known("the kubelet reserves nothing", (False,))
-_WEBHOOK = Known("the API server asks no webhook", (False,))
+_OIDC = Known("the API server reads no file about OpenID Connect; see kube_oidc_ca_cert")
+_PROXY = Known("a proxy is for containerd only", ("",))
+_RESERVED = Known("kube_reserved and system_reserved hold for every node, and in no cgroup of their own")
+_WEBHOOK = Known("the API server asks no webhook what a user may do", (False,))
 _MIRROR = Known("artifacts come from Nidome's own providers (nidome artifacts)")
-_AUDIT = Known("the API server writes no audit log", (False,))
+_AUDIT = Known("the API server writes its audit log to a file, by Nidome's own rules", (False,))
 _DOCKER = Known("Docker is not used")
 _OS = Known("the operating system's package sources are left as they are")
 _PACKAGED = Known("this part of the addon is not installed")
@@ -64,15 +64,10 @@ KNOWN: Mapping[str, Known] = {
     ),
     "cloud_provider": _CLOUD,
     "external_cloud_provider": _CLOUD,
-    "http_proxy": _PROXY,
-    "https_proxy": _PROXY,
     "https_proxy_cert_file": _PROXY,
-    "no_proxy": _PROXY,
-    "additional_no_proxy": _PROXY,
     "no_proxy_exclude_workers": Known(_PROXY.effect, (False,)),
     "skip_http_proxy_on_os_packages": Known(_PROXY.effect, (False,)),
     "download_validate_certs": Known("downloads are always verified", (True,)),
-    "cert_management": Known("certificates are made by Nidome's own CA", ("script",)),
     "ignore_assert_errors": Known("a check is ignored by its name, with ignore_preflight_errors", (False,)),
     "kubeadm_ignore_preflight_errors": Known("kubeadm is not used; see ignore_preflight_errors", ([],)),
     "kube_read_only_port": Known("the kubelet has no read-only port", (0,)),
@@ -81,10 +76,6 @@ KNOWN: Mapping[str, Known] = {
     "download_run_once": Known("artifacts are fetched once, on the machine that nidome runs on"),
     "download_localhost": Known("artifacts are fetched once, on the machine that nidome runs on"),
     "download_force_cache": Known("the cache is always used"),
-    "kube_webhook_token_auth": _WEBHOOK,
-    "kube_webhook_token_auth_url": _WEBHOOK,
-    "kube_webhook_token_auth_url_skip_tls_verify": _WEBHOOK,
-    "kube_webhook_token_auth_ca_data": _WEBHOOK,
     "kube_webhook_authorization": _WEBHOOK,
     "kube_webhook_authorization_url": _WEBHOOK,
     "kube_webhook_authorization_url_skip_tls_verify": _WEBHOOK,
@@ -92,7 +83,6 @@ KNOWN: Mapping[str, Known] = {
     "ntp_manage_config": Known("the hosts' clocks are left as they are", (False,)),
     "ntp_servers": Known("the hosts' clocks are left as they are"),
     "unsafe_show_logs": Known("secrets are never shown", (False,)),
-    "allow_unsupported_distribution_setup": Known("the preflight checks decide", (False,)),
     "ping_access_ip": Known("hosts do not ping each other beforehand"),
     "sysctl_file_path": Known("kernel settings are in a file of Nidome's own"),
     "sysctl_ignore_unknown_keys": Known("an unknown kernel setting is an error", (False,)),
@@ -100,10 +90,8 @@ KNOWN: Mapping[str, Known] = {
     "override_system_hostname": Known("the host's name is left as it is", (False,)),
     "populate_inventory_to_hosts_file": Known("/etc/hosts is left as it is", (False,)),
     # containerd.yml
-    "containerd_additional_runtimes": Known("runc is the only runtime", ([],)),
     "containerd_runc_runtime": Known("runc is set up by Nidome"),
-    "containerd_registries_mirrors": Known("containerd asks registries directly", ([],)),
-    "containerd_registry_auth": Known("containerd has no credentials for registries", ([],)),
+    "containerd_base_runtime_specs": Known("containers have containerd's own base specification"),
     "containerd_extra_args": Known("nothing is added to containerd's configuration", ("",)),
     "containerd_grpc_max_recv_message_size": Known("containerd's own limit holds", (16777216,)),
     "containerd_grpc_max_send_message_size": Known("containerd's own limit holds", (16777216,)),
@@ -112,18 +100,16 @@ KNOWN: Mapping[str, Known] = {
     "containerd_debug_uid": Known("containerd has no debug socket", (0,)),
     "containerd_debug_gid": Known("containerd has no debug socket", (0,)),
     "containerd_metrics_grpc_histogram": Known("containerd makes no histograms of its calls", (False,)),
-    "container_manager": Known(_CRI.effect, ("containerd",)),
     # k8s-cluster.yml
     "kube_script_dir": Known("there are no scripts to be put anywhere"),
     "kube_manifest_dir": Known("components are systemd services, not static pods"),
     "kube_token_dir": Known("there are no token files"),
-    "local_release_dir": Known("artifacts are kept in Nidome's cache"),
+    "local_release_dir": Known("artifacts are kept in Nidome's cache", ("/tmp/releases",)),  # noqa: S108 - a default of kubespray's
     "retry_stagger": Known("Nidome's own times between two tries are used", (5,)),
     "kube_owner": Known("files belong to root"),
     "ndots": Known("the hosts' own resolv.conf is not changed; pods have the kubelet's 5"),
     "kube_cert_group": Known("files belong to root"),
     "credentials_dir": Known("no credentials are kept beside the inventory"),
-    "kube_oidc_auth": _OIDC,
     "kube_token_auth": Known("the API server reads no token file", (False,)),
     "kube_apiserver_use_authentication_config_file": Known("no authentication file is used", (False,)),
     "kube_network_plugin_multus": Known("a pod has one network", (False,)),
@@ -137,16 +123,12 @@ KNOWN: Mapping[str, Known] = {
     "kube_proxy_strict_arp": Known("it concerns ipvs only", (False,)),
     "kube_proxy_nodeport_addresses": Known("kube-proxy serves node ports on every address", ([],)),
     "kube_override_hostname": Known("a node has its host's inventory name"),
-    "kube_encrypt_secret_data": Known("Secrets are stored without encryption", (False,)),
-    "kube_encryption_algorithm": Known("Secrets are stored without encryption"),
     "kubelet_shutdown_grace_period": Known("the kubelet's own default holds"),
     "kubelet_shutdown_grace_period_critical_pods": Known("the kubelet's own default holds"),
     "dns_timeout": Known("the resolver's own default holds", (2,)),
     "dns_attempts": Known("the resolver's own default holds", (2,)),
     "searchdomains": Known("pods have the cluster's search domains only", ([],)),
     "remove_default_searchdomains": Known("pods have the cluster's search domains", (False,)),
-    "dns_mode": Known("CoreDNS is set up", ("coredns",)),
-    "manual_dns_server": Known("CoreDNS is set up"),
     "dns_domain": Known("cluster_name is the cluster's DNS domain"),
     "dns_replicas": Known("dns_min_replicas is the number of replicas"),
     "coredns_replicas": Known("dns_min_replicas is the number of replicas"),
@@ -166,8 +148,6 @@ KNOWN: Mapping[str, Known] = {
     "kubeadm_certificate_key": Known("kubeadm is not used"),
     "kubeadm_patches": Known("kubeadm is not used", ([],)),
     "kubeadm_patches_dir": Known("kubeadm is not used"),
-    "k8s_image_pull_policy": Known("images are imported before they are needed", ("IfNotPresent",)),
-    "kubernetes_audit": _AUDIT,
     "kubernetes_audit_webhook": _AUDIT,
     "kubelet_config_dir": Known("the kubelet has one configuration file"),
     "default_kubelet_config_dir": Known("the kubelet has one configuration file"),
@@ -182,8 +162,8 @@ KNOWN: Mapping[str, Known] = {
     "kubelet_cgroup_driver": Known("Nidome finds the driver out on the host"),
     "kubelet_flexvolumes_plugins_dir": Known("FlexVolumes are not supported"),
     "kubelet_fail_swap_on": Known("the preflight checks decide about swap"),
-    "kube_reserved": _RESERVED,
-    "system_reserved": _RESERVED,
+    "eviction_hard_control_plane": Known("eviction_hard holds for every node", ({},)),
+    "kube_encrypt_token": Known("the key is made on the host and stays there"),
     "volume_cross_zone_attachment": Known("no cloud provider is set up", (False,)),
     "persistent_volumes_enabled": Known("no cloud provider is set up", (False,)),
     "tls_min_version": Known("the components' own choice holds", ("",)),
@@ -242,12 +222,7 @@ PREFIXES: Mapping[Known, tuple[str, ...]] = {
         "alb_ingress_", "argocd_", "cert_manager_", "kube_vip_", "local_path_provisioner_",
         "local_volume_provisioner_", "metallb_", "metrics_server_", "node_feature_discovery_", "registry_",
     ),
-    _RESERVED: (
-        "kube_reserved_", "kube_cpu_reserved", "kube_memory_reserved", "kube_pid_reserved",
-        "kube_ephemeral_storage_reserved", "system_reserved_", "system_cpu_reserved",
-        "system_memory_reserved",
-        "system_pid_reserved", "system_ephemeral_storage_reserved",
-    ),
+    _RESERVED: ("kube_reserved_", "system_reserved_", "kube_master_", "system_master_"),
     _OIDC: ("kube_oidc_", "kube_apiserver_authentication_config_"),
     _DNS: ("nodelocaldns_",),
     _AUDIT: ("audit_",),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nidome import __version__
 from nidome.agent.system import DIRECTORY
 from nidome.engine.diff import Change, Delta, Difference, compare
-from nidome.model.spec import because
+from nidome.model.spec import because, plain_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -289,9 +289,7 @@ def _restarted(handler: Handler, stale: Sequence[str]) -> Change:
 
 
 def _plain(spec: ClusterSpec, host: HostSpec, name: str) -> Any:
-    source = host if hasattr(host, name) else spec
-    value = getattr(source, name).value
-    return list(value) if isinstance(value, tuple) else value
+    return plain_value(host if hasattr(host, name) else spec, name)
 
 
 def _cited(spec: ClusterSpec, host: HostSpec, names: Sequence[str]) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ PLAY = "Reset the hosts"
 
 STAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Remove configuration", ("File",)),
-    ("Remove certificates and keys", ("Certificate", "KeyPair", "Token")),
+    ("Remove certificates and keys", ("Certificate", "EncryptionKeys", "KeyPair", "Token")),
     ("Restore kernel parameters", ("Sysctl",)),
     ("Unload kernel modules", ("KernelModule",)),
     ("Remove programs", ("Binary",)),

@@ -21,7 +21,7 @@ from nidome.errors import StateError, UsageError
 from nidome.events import Diagnostic, PlanReady, PlayStarted, RunFinished, Staged, Staging
 from nidome.roles.base import HostContext, InstalledArtifact
 from nidome.roles.playbook import HostPlay, artifact_names, evaluate
-from nidome.roles.preflight import directories, require_fit, require_known
+from nidome.roles.preflight import directories, require_fit, require_known, tolerated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,7 +97,7 @@ class Run:
         """Observe every host and return what is to be done."""
         with self._phase("facts"):
             facts = self._session.call("reading facts", "facts", directories=directories(self.spec))
-        ignored = (*self.options.ignore_preflight, *self.spec.ignore_preflight_errors.value)
+        ignored = (*self.options.ignore_preflight, *tolerated(self.spec))
         require_known(ignored)
         for host in self._session.hosts:
             require_fit(self.spec, host, facts[host.name], ignored)

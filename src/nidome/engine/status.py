@@ -12,7 +12,7 @@ from nidome.engine.transport import AgentConnection
 from nidome.errors import NidomeError
 from nidome.roles.base import HostContext
 from nidome.roles.control_plane import api_ready
-from nidome.roles.dns import DNS_READY
+from nidome.roles.dns import DNS_READY, ENDPOINT
 from nidome.roles.health import HEALTH
 from nidome.roles.kubelet import node_ready
 
@@ -134,7 +134,8 @@ def _conditions(context: HostContext) -> Iterator[Condition]:
         yield api_ready(context)
     if context.host.is_node:
         yield node_ready(context)
-        found = (r for task in DNS_READY.tasks(context) for r in task.resources)
+        roles = [role for role in (ENDPOINT, DNS_READY) if role.applies(context)]
+        found = (r for role in roles for task in role.tasks(context) for r in task.resources)
         yield from (r for r in found if isinstance(r, Condition))
 
 

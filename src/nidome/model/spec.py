@@ -6,14 +6,15 @@ details have names of their own, with the variable's name in the field's metadat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from ipaddress import IPv4Network
 from typing import Any
 
 from nidome.provenance import Origin, Sourced
 
-__all__ = ["ClusterSpec", "HostSpec", "because"]
+__all__ = ["ClusterSpec", "HostSpec", "because", "plain_value"]
 
 _DNS_ADDRESS = 3  # of the service network, as in kubespray; the first is the API's own Service
 
@@ -57,8 +58,8 @@ class HostSpec:
         return "etcd" in self.groups
 
     def values(self) -> dict[str, Any]:
-        """Return every declared value by field name, without origins."""
-        return dict(_values(self))
+        """Return every declared value by field name, without origins; as :meth:`ClusterSpec.values`."""
+        return _values(self)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -71,12 +72,18 @@ class ClusterSpec:
     bin_dir: Sourced[str]
     kube_config_dir: Sourced[str]
     kube_cert_dir: Sourced[str]
-
     kube_version: Sourced[str]
+    container_manager: Sourced[str]
+    cert_management: Sourced[str]
     cluster_name: Sourced[str]
     kube_log_level: Sourced[int]
     event_ttl_duration: Sourced[str]
-
+    k8s_image_pull_policy: Sourced[str]
+    allow_unsupported_distribution_setup: Sourced[bool]
+    http_proxy: Sourced[str]
+    https_proxy: Sourced[str]
+    no_proxy: Sourced[str | None]
+    additional_no_proxy: Sourced[str]
     kube_service_addresses: Sourced[str]
     kube_pods_subnet: Sourced[str]
     kube_network_node_prefix: Sourced[int]
@@ -86,6 +93,27 @@ class ClusterSpec:
     kube_apiserver_port: Sourced[int]
     kube_api_anonymous_auth: Sourced[bool]
     supplementary_addresses_in_ssl_keys: Sourced[tuple[str, ...]]
+    kube_webhook_token_auth: Sourced[bool]
+    kube_webhook_token_auth_url: Sourced[str]
+    kube_webhook_token_auth_url_skip_tls_verify: Sourced[bool]
+    kube_webhook_token_auth_ca_data: Sourced[str]
+    kube_oidc_auth: Sourced[bool]
+    kube_oidc_url: Sourced[str]
+    kube_oidc_client_id: Sourced[str]
+    kube_oidc_username_claim: Sourced[str]
+    kube_oidc_username_prefix: Sourced[str | None]
+    kube_oidc_groups_claim: Sourced[str]
+    kube_oidc_groups_prefix: Sourced[str | None]
+    kube_oidc_ca_cert: Sourced[str]
+    kubernetes_audit: Sourced[bool]
+    audit_log_path: Sourced[str]
+    audit_log_maxage: Sourced[int]
+    audit_log_maxbackups: Sourced[int]
+    audit_log_maxsize: Sourced[int]
+    audit_policy_file: Sourced[str]
+    kube_encrypt_secret_data: Sourced[bool]
+    kube_encryption_algorithm: Sourced[str]
+    kube_encryption_resources: Sourced[tuple[str, ...]]
     kube_kubeadm_apiserver_extra_args: Sourced[Mapping[str, str]]
     kube_kubeadm_controller_extra_args: Sourced[Mapping[str, str]]
     kube_kubeadm_scheduler_extra_args: Sourced[Mapping[str, str]]
@@ -93,11 +121,26 @@ class ClusterSpec:
     kubelet_max_pods: Sourced[int]
     kubelet_rotate_certificates: Sourced[bool]
     kubelet_rotate_server_certificates: Sourced[bool]
-    kubelet_custom_flags: Sourced[tuple[str, ...]]
+    kubelet_logfiles_max_nr: Sourced[int]
+    kubelet_logfiles_max_size: Sourced[str]
+    kube_reserved: Sourced[bool]
+    kube_cpu_reserved: Sourced[str]
+    kube_memory_reserved: Sourced[str]
+    kube_ephemeral_storage_reserved: Sourced[str]
+    kube_pid_reserved: Sourced[str]
+    system_reserved: Sourced[bool]
+    system_cpu_reserved: Sourced[str]
+    system_memory_reserved: Sourced[str]
+    system_ephemeral_storage_reserved: Sourced[str]
+    system_pid_reserved: Sourced[str]
     eviction_hard: Sourced[Mapping[str, str]]
+    kubelet_custom_flags: Sourced[tuple[str, ...]]
 
+    dns_mode: Sourced[str]
+    manual_dns_server: Sourced[str | None]
     dns_min_replicas: Sourced[int]
     upstream_dns_servers: Sourced[tuple[str, ...]]
+    helm_enabled: Sourced[bool]
 
     etcd_deployment_type: Sourced[str]
     etcd_data_dir: Sourced[str]
@@ -106,13 +149,14 @@ class ClusterSpec:
     containerd_storage_dir: Sourced[str]
     containerd_state_dir: Sourced[str]
     containerd_oom_score: Sourced[int]
-    containerd_default_runtime: Sourced[str]
     containerd_snapshotter: Sourced[str]
     containerd_debug_level: Sourced[str]
     containerd_metrics_address: Sourced[str]
     containerd_max_container_log_line_size: Sourced[int]
-
-    helm_enabled: Sourced[bool]
+    containerd_default_runtime: Sourced[str]
+    containerd_additional_runtimes: Sourced[tuple[Mapping[str, Any], ...]]
+    containerd_registries_mirrors: Sourced[tuple[Mapping[str, Any], ...]]
+    containerd_registry_auth: Sourced[tuple[Mapping[str, Any], ...]] = field(metadata={"secret": True})
 
     ignore_preflight_errors: Sourced[tuple[str, ...]]
     nidome_certificate_days: Sourced[int]
@@ -166,8 +210,11 @@ class ClusterSpec:
         raise KeyError(name)
 
     def values(self) -> dict[str, Any]:
-        """Return every declared value of the cluster by field name, without origins and hosts."""
-        return dict(_values(self))
+        """Return every declared value of the cluster by field name, without origins and hosts.
+
+        As JSON has them; of a secret only its hash.
+        """
+        return _values(self)
 
     @property
     def digest(self) -> str:
@@ -180,11 +227,32 @@ class ClusterSpec:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _values(spec: ClusterSpec | HostSpec) -> Iterator[tuple[str, Any]]:
-    for each in fields(spec):
-        value = getattr(spec, each.name)
-        if isinstance(value, Sourced):
-            yield each.name, value.value
+_SECRETS = frozenset(
+    each.name for kind in (ClusterSpec, HostSpec) for each in fields(kind) if each.metadata.get("secret")
+)
+
+
+def _values(spec: ClusterSpec | HostSpec) -> dict[str, Any]:
+    names = (each.name for each in fields(spec))
+    return {name: plain_value(spec, name) for name in names if isinstance(getattr(spec, name), Sourced)}
+
+
+def plain_value(spec: ClusterSpec | HostSpec, name: str) -> Any:
+    """Return a declared value as JSON has it; of a secret, its hash: equal where the secret is the same."""
+    value = _plain(getattr(spec, name).value)
+    if not value or name not in _SECRETS:
+        return value
+    import hashlib  # noqa: PLC0415 - as in digest
+
+    return "sha256:" + hashlib.sha256(repr(value).encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return value
 
 
 def because(spec: ClusterSpec | HostSpec, *names: str) -> tuple[str, ...]:
@@ -199,7 +267,8 @@ def because(spec: ClusterSpec | HostSpec, *names: str) -> tuple[str, ...]:
         if not isinstance(sourced, Sourced):
             raise KeyError(name)
         shown = declared[name].metadata.get("declared_as", name)
-        lines.append(f"{shown} = {_text(sourced.value)} ({_place(sourced.origin)})")
+        text = "***" if sourced.value and name in _SECRETS else _text(sourced.value)
+        lines.append(f"{shown} = {text} ({_place(sourced.origin)})")
     return tuple(lines)
 
 
@@ -213,7 +282,8 @@ def _text(value: Any) -> str:
     if value is None:
         return "unset"
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {item}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {_text(item)}" for key, item in value.items()) + "}"
     if isinstance(value, tuple):
-        return "[" + ", ".join(map(str, value)) + "]"
-    return str(value) if value != "" else "''"
+        return "[" + ", ".join(map(_text, value)) + "]"
+    # An address may carry a password.
+    return re.sub(r"(://[^/@:]*):[^/@]*@", r"\1:***@", str(value)) if value != "" else "''"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from nidome.agent.resources.binary import Binary
@@ -11,13 +10,25 @@ from nidome.agent.resources.directory import Directory
 from nidome.agent.resources.file import File
 from nidome.agent.resources.image import Image
 from nidome.roles.base import Handler, HostContext, Role, Task
+from nidome.roles.containerd_config import (
+    CNI_TEMPLATE,
+    CONFIG,
+    FIELDS,
+    PROXY_FIELDS,
+    config,
+    proxy,
+    registries,
+)
 from nidome.roles.paths import Paths
 from nidome.roles.units import Service
 
 if TYPE_CHECKING:
-    from nidome.agent.resources.unit import Unit
+    from collections.abc import Callable
 
-__all__ = ["CONTAINERD", "DNS_IMAGE", "SANDBOX_IMAGE", "USER_IMAGES", "cgroup_driver", "socket_path"]
+    from nidome.agent.resources.unit import Unit
+    from nidome.model.spec import ClusterSpec
+
+__all__ = ["CONTAINERD", "DNS_IMAGE", "SANDBOX_IMAGE", "USER_IMAGES", "socket_path"]
 
 _ROLE = "container-engine/containerd"
 _TAGS = ("container-engine", "containerd")
@@ -28,65 +39,13 @@ _BINARIES = {
     "runc": "runc",
     "crictl": "crictl",
 }
-_CONFIG = "/etc/containerd/config.toml"
-_CNI_TEMPLATE = "/etc/cni/net.d/10-nidome.conflist.template"
 USER_IMAGE = "image:"
 _OPEN_FILES = 20000  # the hard limit that a machine without CAP_SYS_RESOURCE was seen to have
-
-
-def cgroup_driver(context: HostContext) -> str:
-    """Return the driver for kubelet and containerd: systemd where it owns cgroup2, else plain cgroupfs."""
-    return "systemd" if context.facts["systemd"] and context.facts["cgroup"] == 2 else "cgroupfs"  # noqa: PLR2004 - cgroup2
 
 
 def socket_path(context: HostContext) -> str:
     """Return containerd's socket."""
     return f"{context.spec.containerd_state_dir.value}/containerd.sock"
-
-
-def _config(context: HostContext) -> str:
-    spec, q = context.spec, json.dumps
-    cri = "io.containerd.cri.v1"
-    runtime = spec.containerd_default_runtime.value
-    lines = [
-        "version = 3",
-        f"root = {q(spec.containerd_storage_dir.value)}",
-        f"state = {q(spec.containerd_state_dir.value)}",
-        f"oom_score = {spec.containerd_oom_score.value}",
-        "",
-        "[grpc]",
-        f"  address = {q(socket_path(context))}",
-        "",
-        "[debug]",
-        f"  level = {q(spec.containerd_debug_level.value)}",
-        "",
-        "[metrics]",
-        f"  address = {q(spec.containerd_metrics_address.value)}",
-        "",
-        f"[plugins.'{cri}.images']",
-        f"  snapshotter = {q(spec.containerd_snapshotter.value)}",
-        f"  [plugins.'{cri}.images'.pinned_images]",
-        f"    sandbox = {q(context.artifacts['image-pause'].reference)}",
-        "",
-        f"[plugins.'{cri}.runtime']",
-        f"  max_container_log_line_size = {spec.containerd_max_container_log_line_size.value}",
-        # Without CAP_SYS_RESOURCE no score may be lowered, and a container that asks for it would not start.
-        f"  restrict_oom_score_adj = {q(not context.facts['cap_sys_resource'])}",
-        f"  [plugins.'{cri}.runtime'.cni]",
-        '    bin_dirs = ["/opt/cni/bin"]',
-        '    conf_dir = "/etc/cni/net.d"',
-        # Filled in with the node's pod network as soon as the node is given one.
-        f"    conf_template = {q(_CNI_TEMPLATE)}",
-        f"  [plugins.'{cri}.runtime'.containerd]",
-        f"    default_runtime_name = {q(runtime)}",
-        f"    [plugins.'{cri}.runtime'.containerd.runtimes.{runtime}]",
-        '      runtime_type = "io.containerd.runc.v2"',
-        f"      [plugins.'{cri}.runtime'.containerd.runtimes.{runtime}.options]",
-        f"        BinaryName = {q(Paths(spec).binary('runc'))}",
-        f"        SystemdCgroup = {q(cgroup_driver(context) == 'systemd')}",
-        "",
-    ]
-    return "\n".join(lines)
 
 
 def _binaries(context: HostContext) -> tuple[Binary, ...]:
@@ -101,12 +60,12 @@ def _unit(context: HostContext) -> Unit:
     paths, spec = Paths(context.spec), context.spec
     # runc, ctr and the shim are started afresh for each use; only containerd itself must be restarted.
     limit = "infinity" if context.facts["cap_sys_resource"] else _OPEN_FILES
-    state = spec.containerd_state_dir.value
+    state, files = spec.containerd_state_dir.value, proxy(spec)
     return Service(
         "containerd",
         "containerd container runtime",
-        [paths.binary("containerd"), "--config", _CONFIG],
-        (_CONFIG, _CNI_TEMPLATE, paths.binary("containerd")),
+        [paths.binary("containerd"), "--config", CONFIG],
+        (CONFIG, CNI_TEMPLATE, paths.binary("containerd"), *(file.path for file in files)),
         notify=True,
         settings=(
             "Delegate=yes",
@@ -114,6 +73,7 @@ def _unit(context: HostContext) -> Unit:
             f"LimitNOFILE={limit}",
             "TasksMax=infinity",
             f"Environment=PATH={paths.bin}:/usr/sbin:/usr/bin:/sbin:/bin",
+            *(f"EnvironmentFile={file.path}" for file in files),
         ),
         residue=(
             "kill-cgroup:system.slice/containerd.service",
@@ -147,19 +107,6 @@ def _tasks(context: HostContext) -> list[Task]:
         Directory("/var/log/pods", "0750", owned=True),
         Directory("/var/log/containers", owned=True),
     )
-    names = tuple(
-        f"containerd_{n}"
-        for n in (
-            "storage_dir",
-            "state_dir",
-            "oom_score",
-            "debug_level",
-            "metrics_address",
-            "snapshotter",
-            "max_container_log_line_size",
-            "default_runtime",
-        )
-    )
     return [
         Task(_ROLE, "Create containerd directories", directories, _TAGS, ("containerd_storage_dir",)),
         Task(_ROLE, "Install containerd binaries", _binaries(context), (*_TAGS, "download"), ("bin_dir",)),
@@ -167,19 +114,29 @@ def _tasks(context: HostContext) -> list[Task]:
         Task(
             _ROLE,
             "Write CNI configuration template",
-            (File(_CNI_TEMPLATE, _cni_template(context)),),
+            (File(CNI_TEMPLATE, _cni_template(context)),),
             (*_TAGS, "network"),
             ("kube_pods_subnet",),
         ),
         Task(
             _ROLE,
             "Write containerd configuration",
-            (File(_CONFIG, _config(context)), _crictl(context)),
+            (config(context, socket_path(context)), _crictl(context)),
             _TAGS,
-            names,
+            FIELDS,
         ),
-        Task(_ROLE, "Start containerd", (_unit(context),), _TAGS),
+        *_optional(spec),
+        Task(_ROLE, "Start containerd", (_unit(context),), _TAGS, PROXY_FIELDS),
     ]
+
+
+def _optional(spec: ClusterSpec) -> list[Task]:
+    """Return what is written only where it was asked for."""
+    found = (
+        ("Write registries and their mirrors", registries(spec), ("containerd_registries_mirrors",)),
+        ("Write the proxy of containerd", proxy(spec), PROXY_FIELDS),
+    )
+    return [Task(_ROLE, name, resources, _TAGS, fields) for name, resources, fields in found if resources]
 
 
 def _plugins(context: HostContext) -> tuple[Binary, ...]:
@@ -226,12 +183,16 @@ def _image(context: HostContext, name: str) -> Image:
     return Image(found.reference, found.sha256, ctr, socket_path(context), store, kept=kept)
 
 
-def _import(title: str, *names: str) -> Role:
+def _import(title: str, name: str, *, needed: Callable[[ClusterSpec], bool] = lambda _: True) -> Role:
     def tasks(context: HostContext) -> list[Task]:
-        images = tuple(_image(context, name) for name in names)
-        return [Task("download", title, images, ("download", "images"))]
+        return [Task("download", title, (_image(context, name),), ("download", "images"))]
 
-    return Role("download", tasks, artifacts=lambda _: names)
+    return Role(
+        "download",
+        tasks,
+        artifacts=lambda spec: (name,) if needed(spec) else (),
+        applies=lambda context: needed(context.spec),
+    )
 
 
 def _user_images(context: HostContext) -> list[Task]:
@@ -247,6 +208,8 @@ CONTAINERD = Role(
 )
 # The sandbox image is needed by the first pod, CoreDNS's a moment later: unpacking it may take its time then.
 SANDBOX_IMAGE = _import("Import the sandbox image", "image-pause")
-DNS_IMAGE = _import("Import the CoreDNS image", "image-coredns")
+DNS_IMAGE = _import(
+    "Import the CoreDNS image", "image-coredns", needed=lambda spec: spec.dns_mode.value == "coredns"
+)
 # What `nidome artifacts image add` was given: no registry may be there to bring it.
 USER_IMAGES = Role("download", _user_images)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from nidome.agent import approver
 from nidome.agent.resources.condition import Condition
 from nidome.agent.resources.file import File
+from nidome.roles.api_access import FIELDS, extras
 from nidome.roles.arguments import command
 from nidome.roles.base import Handler, HostContext, Role, Task
 from nidome.roles.kubeconfigs import kubeconfig
@@ -76,10 +77,10 @@ def _apiserver_arguments(context: HostContext) -> dict[str, object]:
 
 
 def _apiserver(context: HostContext) -> Service:
-    spec, paths = context.spec, Paths(context.spec)
+    spec, paths, more = context.spec, Paths(context.spec), extras(context)
     words = command(
         paths.binary("kube-apiserver"),
-        _apiserver_arguments(context),
+        {**_apiserver_arguments(context), **more.arguments},
         spec.kube_kubeadm_apiserver_extra_args.value,
     )
     # Certificates and client CAs are read again by the server itself; these, and the kubelets' CA, are not.
@@ -88,10 +89,11 @@ def _apiserver(context: HostContext) -> Service:
         "kube-apiserver",
         "Kubernetes API server",
         words,
-        inputs,
+        (*inputs, *more.inputs),
         notify=True,
         after=(paths.store_unit,),
         stop_seconds=20,
+        residue=more.residue,
     )
 
 
@@ -186,7 +188,7 @@ _COMPONENTS = (
         "kube-apiserver",
         _TAGS,
         _apiserver,
-        lambda c: (_client_config(c, "admin", "kubernetes-admin"),),
+        lambda c: (_client_config(c, "admin", "kubernetes-admin"), *extras(c).resources),
         (
             "kube_apiserver_port",
             "kube_api_anonymous_auth",
@@ -197,6 +199,7 @@ _COMPONENTS = (
             "kube_kubeadm_apiserver_extra_args",
             "ip",
             "kube_cert_dir",
+            *FIELDS,
         ),
         api_ready,
     ),

@@ -11,7 +11,7 @@ from nidome.roles.control_plane import APISERVER_UNIT
 from nidome.roles.objects import binding, kube_object, metadata, rule
 from nidome.roles.paths import access
 
-__all__ = ["DNS", "DNS_READY"]
+__all__ = ["DNS", "DNS_READY", "ENDPOINT"]
 
 _ROLE = "kubernetes-apps/ansible"
 _TAGS = ("apps", "coredns")
@@ -68,7 +68,7 @@ def _container(context: HostContext) -> dict[str, Any]:
     return {
         "name": _NAME,
         "image": context.artifacts["image-coredns"].reference,
-        "imagePullPolicy": "IfNotPresent",
+        "imagePullPolicy": context.spec.k8s_image_pull_policy.value,
         "args": ["-conf", "/etc/coredns/Corefile"],
         "resources": {"requests": {"cpu": "100m", "memory": "70Mi"}, "limits": {"memory": "170Mi"}},
         "ports": [
@@ -151,26 +151,35 @@ def _config_map(context: HostContext) -> dict[str, Any]:
 def _tasks(context: HostContext) -> list[Task]:
     # The Service first: its address must be free, and is taken by nobody else from then on.
     manifests = [_service(context), *_account(), _config_map(context), _deployment(context)]
-    fields = ("upstream_dns_servers", "dns_min_replicas", "cluster_name", "kube_service_addresses")
+    fields = (
+        "upstream_dns_servers",
+        "dns_min_replicas",
+        "dns_mode",
+        "cluster_name",
+        "kube_service_addresses",
+        "k8s_image_pull_policy",
+    )
     objects = tuple(kube_object(context, manifest) for manifest in manifests)
     return [Task(_ROLE, "Kubernetes Apps | CoreDNS", objects, _TAGS, fields)]
 
 
-def _ready_tasks(context: HostContext) -> list[Task]:
+def _endpoint_tasks(context: HostContext) -> list[Task]:
+    endpoint = Condition("kubernetes-endpoint", (APISERVER_UNIT,), 60, access(context.spec, context.host))
+    return [Task(_ROLE, "Wait for the kubernetes Service to have its endpoint", (endpoint,), _TAGS)]
+
+
+def _answer_tasks(context: HostContext) -> list[Task]:
     spec, units = context.spec, (APISERVER_UNIT, "kube-proxy.service", "kubelet.service")
-    endpoint = Condition("kubernetes-endpoint", units[:1], 60, access(spec, context.host))
     name = f"kubernetes.default.svc.{spec.cluster_name.value}"
-    answer = Condition(
-        "dns",
-        units,
-        120,
-        parameters={"name": name, "server": spec.dns_service_ip, "address": spec.api_service_ip},
-    )
-    return [
-        Task(_ROLE, "Wait for the kubernetes Service to have its endpoint", (endpoint,), _TAGS),
-        Task(_ROLE, "Wait for DNS to answer through its ClusterIP", (answer,), _TAGS),
-    ]
+    asked = {"name": name, "server": spec.dns_service_ip, "address": spec.api_service_ip}
+    answer = Condition("dns", units, 120, parameters=asked)
+    return [Task(_ROLE, "Wait for DNS to answer through its ClusterIP", (answer,), _TAGS)]
 
 
-DNS = Role(_ROLE, _tasks)
-DNS_READY = Role(_ROLE, _ready_tasks)
+def _is_ours(context: HostContext) -> bool:
+    return context.spec.dns_mode.value == "coredns"
+
+
+DNS = Role(_ROLE, _tasks, applies=_is_ours)
+DNS_READY = Role(_ROLE, _answer_tasks, applies=_is_ours)
+ENDPOINT = Role(_ROLE, _endpoint_tasks)

@@ -12,7 +12,8 @@ from nidome.agent.resources.issued import IssuedCertificates
 from nidome.agent.resources.taints import NodeTaints
 from nidome.roles.arguments import command
 from nidome.roles.base import Handler, HostContext, Role, Task
-from nidome.roles.container_engine import cgroup_driver, socket_path
+from nidome.roles.container_engine import socket_path
+from nidome.roles.containerd_config import cgroup_driver
 from nidome.roles.control_plane import APISERVER_UNIT
 from nidome.roles.kubeconfigs import kubeconfig
 from nidome.roles.kubernetes import Component
@@ -24,12 +25,14 @@ from nidome.roles.units import Service
 if TYPE_CHECKING:
     from nidome.agent.resources.base import Resource
     from nidome.agent.resources.kubeobject import KubeObject
+    from nidome.model.spec import ClusterSpec
 
 __all__ = ["KUBELET", "NODE", "node_ready"]
 
 _ROLE = "kubernetes/node"
 _TAGS = ("node", "kubelet")
 _MANIFESTS = "manifests"
+_RESOURCES = ("cpu", "memory", "ephemeral_storage", "pid")
 _RESOLVED = "/run/systemd/resolve/resolv.conf"
 
 
@@ -46,9 +49,11 @@ def _configuration(context: HostContext) -> dict[str, Any]:
         },
         "authorization": {"mode": "Webhook"},
         "cgroupDriver": cgroup_driver(context),
-        "clusterDNS": [spec.dns_service_ip],
+        "clusterDNS": _dns_servers(context),
         "clusterDomain": spec.cluster_name.value,
         "containerRuntimeEndpoint": f"unix://{socket_path(context)}",
+        "containerLogMaxFiles": spec.kubelet_logfiles_max_nr.value,
+        "containerLogMaxSize": spec.kubelet_logfiles_max_size.value,
         # Swap is the host's own matter: pods do not use it, and nobody's swap is switched off.
         "failSwapOn": False,
         "maxPods": spec.kubelet_max_pods.value,
@@ -65,7 +70,25 @@ def _configuration(context: HostContext) -> dict[str, Any]:
         values["oomScoreAdj"] = 0
     if spec.eviction_hard.value:
         values["evictionHard"] = dict(spec.eviction_hard.value)
-    return values
+    return {**values, **_reserved(spec)}
+
+
+def _dns_servers(context: HostContext) -> list[str]:
+    spec = context.spec
+    servers = {"coredns": spec.dns_service_ip, "manual": spec.manual_dns_server.value}
+    server = servers.get(spec.dns_mode.value)
+    return [server] if server else []
+
+
+def _reserved(spec: ClusterSpec) -> dict[str, dict[str, str]]:
+    """Return what is kept from pods, for whom that was asked for."""
+    return {
+        f"{scope}Reserved": {
+            name.replace("_", "-"): getattr(spec, f"{scope}_{name}_reserved").value for name in _RESOURCES
+        }
+        for scope in ("kube", "system")
+        if getattr(spec, f"{scope}_reserved").value
+    }
 
 
 def _files(context: HostContext) -> tuple[Resource, ...]:
@@ -149,7 +172,16 @@ _COMPONENT = Component(
     _files,
     (
         "kubelet_max_pods",
+        "kubelet_logfiles_max_nr",
+        "kubelet_logfiles_max_size",
+        *(
+            name
+            for scope in ("kube", "system")
+            for name in (f"{scope}_reserved", *(f"{scope}_{n}_reserved" for n in _RESOURCES))
+        ),
         "eviction_hard",
+        "dns_mode",
+        "manual_dns_server",
         "cluster_name",
         "kube_service_addresses",
         "kubelet_rotate_certificates",

@@ -9,7 +9,7 @@ from nidome.roles.access import ACCESS
 from nidome.roles.base import Handler, HostContext, Play, Role, Task
 from nidome.roles.container_engine import CONTAINERD, DNS_IMAGE, SANDBOX_IMAGE, USER_IMAGES
 from nidome.roles.control_plane import APPROVER, CONTROL_PLANE, CONTROLLERS
-from nidome.roles.dns import DNS, DNS_READY
+from nidome.roles.dns import DNS, DNS_READY, ENDPOINT
 from nidome.roles.health import HEALTH
 from nidome.roles.helm import HELM
 from nidome.roles.kube_proxy import KUBE_PROXY
@@ -38,7 +38,7 @@ CLUSTER: tuple[Play, ...] = (
     Play("Install Kubernetes nodes", _CLUSTER, (CONTAINERD, CLIENT_PKI, SANDBOX_IMAGE, DNS_IMAGE)),
     Play("Invoke kubeadm and install a CNI", _CONTROL, (CONTROLLERS, KUBELET, KUBE_PROXY, ACCESS, APPROVER)),
     Play("Install Kubernetes apps", _CONTROL, (DNS, USER_IMAGES, HELM)),
-    Play("Wait for the cluster", _CLUSTER, (NODE, DNS_READY, HEALTH)),
+    Play("Wait for the cluster", _CLUSTER, (NODE, ENDPOINT, DNS_READY, HEALTH)),
 )
 
 

@@ -18,7 +18,16 @@ if TYPE_CHECKING:
 
     from nidome.model.spec import ClusterSpec, HostSpec
 
-__all__ = ["CHECKS", "IMMUTABLE", "Check", "check_host", "directories", "require_fit", "require_known"]
+__all__ = [
+    "CHECKS",
+    "IMMUTABLE",
+    "Check",
+    "check_host",
+    "directories",
+    "require_fit",
+    "require_known",
+    "tolerated",
+]
 
 _MEMORY_MIB = 1024
 _FREE_MIB = 2048
@@ -200,6 +209,30 @@ def _networks(spec: ClusterSpec, _host: HostSpec, facts: Mapping[str, Any]) -> I
                 )
 
 
+def _address(_spec: ClusterSpec, host: HostSpec, facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if host.ip.value not in facts["addresses"]:
+        yield (
+            f"the host does not have its address ip {host.ip.value} ({host.ip.origin}); {_has(facts)}",
+            f"set ip of {host.name} to one of them in the inventory",
+        )
+
+
+def _access_address(
+    _spec: ClusterSpec, host: HostSpec, facts: Mapping[str, Any]
+) -> Iterator[tuple[str, str]]:
+    value = host.access_ip.value
+    if value not in facts["addresses"] and value != host.ip.value:
+        yield (
+            f"the host does not have its address access_ip {value} ({host.access_ip.origin}); {_has(facts)}",
+            f"set access_ip of {host.name} to one of them, unless something on the way translates it",
+        )
+
+
+def _has(facts: Mapping[str, Any]) -> str:
+    own = [address for address in facts["addresses"] if not address.startswith("127.")]
+    return f"it has {', '.join(own) or 'none'}"
+
+
 CHECKS: tuple[Check, ...] = (
     Check("systemd", "systemd is PID 1 and new enough", _systemd),
     Check("distribution", "the distribution is one whose packages are known", _distribution),
@@ -212,8 +245,16 @@ CHECKS: tuple[Check, ...] = (
     Check("nft", "nft is new enough for kube-proxy's mode", _nft),
     Check("foreign-runtime", "no other container runtime or Kubernetes is there", _foreign),
     Check("ports", "the ports are free, or our own components have them", _ports),
+    Check("address", "the host has the address that its components listen on", _address),
+    Check("access-address", "the host has the address that others reach it at", _access_address),
     Check("networks", "pod and service networks do not overlap the host's routes", _networks),
 )
+
+
+def tolerated(spec: ClusterSpec) -> tuple[str, ...]:
+    """Return the checks that may fail by what is declared."""
+    distribution = ("distribution",) if spec.allow_unsupported_distribution_setup.value else ()
+    return (*spec.ignore_preflight_errors.value, *distribution)
 
 
 def require_known(ignored: Iterable[str]) -> None:

@@ -29,6 +29,7 @@ KINDS: Dict[str, Kind] = {
     "Certificate": Kind("certificate", "observe_certificates", "apply_certificate", "remove_files"),
     "Condition": Kind("condition", remove=""),
     "Directory": Kind("directory"),
+    "EncryptionKeys": Kind("encryption", remove="remove_files"),
     "File": Kind("file"),
     "Image": Kind("image"),
     "IssuedCertificates": Kind("issued", remove=""),

@@ -1,0 +1,138 @@
+"""The keys by which an API server encrypts what it stores.
+
+Keys are made on the host, never leave it, and are never thrown away: what an earlier one has encrypted stays
+readable, also when encryption is switched off.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Collection, Dict, List, Sequence, Tuple
+
+from nidome.agent.resources.base import Observed, Resource, failed
+from nidome.agent.resources.certificate import remove_files
+from nidome.agent.system import mode_of, write_whole
+from nidome.errors import ResourceError
+
+if TYPE_CHECKING:
+    from nidome.agent.host import Host
+
+__all__ = ["PLAIN", "EncryptionKeys", "apply", "observe", "remove_files"]
+
+PLAIN = "identity"
+"""The provider that encrypts nothing."""
+_KEY_BYTES = 32
+
+
+@dataclass(frozen=True)
+class EncryptionKeys(Resource):
+    """``path`` is an EncryptionConfiguration that has ``resources`` written with ``algorithm``.
+
+    :data:`PLAIN` writes nothing encrypted any more, and reads what was.
+    """
+
+    kind: ClassVar[str] = "EncryptionKeys"
+    path: str
+    algorithm: str
+    resources: Tuple[str, ...]
+    mode: str = "0600"
+
+    @property
+    def key(self) -> str:
+        """The path."""
+        return self.path
+
+    @property
+    def paths(self) -> Tuple[str, ...]:
+        """The path."""
+        return (self.path,)
+
+    def rewrites(self, attributes: Collection[str]) -> Tuple[str, ...]:
+        """Return the path unless only its mode is wrong."""
+        return self.paths if set(attributes) - {"mode"} else ()
+
+    def desired(self) -> Dict[str, Any]:
+        """Return what is written how, and that only root reads the keys."""
+        state: Dict[str, Any] = {"algorithm": self.algorithm, "mode": self.mode}
+        if self.algorithm != PLAIN:
+            state["resources"] = sorted(self.resources)
+        return state
+
+
+def observe(resources: Sequence[EncryptionKeys], host: Host) -> List[Observed]:
+    """Say how each file has things written; a file that holds something else is an error."""
+    del host
+    found: List[Observed] = []
+    for resource in resources:
+        try:
+            first = _read(resource.path)[0]
+            written = {
+                "algorithm": next(iter(first["providers"][0])),
+                "resources": sorted(first["resources"]),
+            }
+            found.append({**written, "mode": mode_of(os.stat(resource.path))})
+        except FileNotFoundError:
+            found.append(None)
+        except ResourceError as error:
+            found.append(failed(error.to_json()))
+    return found
+
+
+def _read(path: str) -> List[Dict[str, Any]]:
+    """Return the entries of a file that was written here."""
+    with open(path, encoding="utf-8", errors="replace") as source:
+        text = source.read()
+    try:
+        entries: List[Dict[str, Any]] = json.loads(text)["resources"]
+        if all(entry["resources"] and next(iter(entry["providers"][0])) for entry in entries) and entries:
+            return entries
+    except (ValueError, KeyError, TypeError, IndexError, StopIteration):
+        pass
+    # Making new keys would leave everything that these have encrypted unreadable for ever.
+    raise ResourceError(
+        "encryption-keys",
+        "the file with the encryption keys cannot be read",
+        where=path,
+        hint="put it back from a backup of this host; it is only made anew where there is none",
+    )
+
+
+def apply(resource: EncryptionKeys, host: Host) -> None:
+    """Write the file with all keys that it had, and a new one where the algorithm has none yet."""
+    host.ledger.add(resource.kind, resource.key, data={"files": [resource.path]})
+    entries = _read(resource.path) if os.path.exists(resource.path) else []
+    written = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration"}
+    text = json.dumps({**written, "resources": _entries(resource, entries)}, indent=1) + "\n"
+    write_whole(resource.path, text.encode(), int(resource.mode, 8), durable=True)
+
+
+def _entries(resource: EncryptionKeys, before: Sequence[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    keys = _known_keys(before)
+    earlier = sorted({name for entry in before for name in entry["resources"]})
+    if resource.algorithm == PLAIN:
+        names = earlier or sorted(resource.resources)
+        return [{"resources": names, "providers": [{PLAIN: {}}, *keys]}]
+    mine = [key for key in keys if resource.algorithm in key] or [_new_key(resource.algorithm, len(keys))]
+    others = [key for key in keys if resource.algorithm not in key]
+    providers = [*mine, *others, {PLAIN: {}}]
+    entries = [{"resources": sorted(resource.resources), "providers": providers}]
+    left = [name for name in earlier if name not in resource.resources]
+    if left:
+        entries.append({"resources": left, "providers": [{PLAIN: {}}, *mine, *others]})
+    return entries
+
+
+def _known_keys(before: Sequence[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    known: List[Dict[str, Any]] = []
+    for entry in before:
+        known += [p for p in entry["providers"] if PLAIN not in p and p not in known]
+    return known
+
+
+def _new_key(algorithm: str, number: int) -> Dict[str, Any]:
+    secret = base64.b64encode(secrets.token_bytes(_KEY_BYTES)).decode()
+    return {algorithm: {"keys": [{"name": f"key{number + 1}", "secret": secret}]}}
