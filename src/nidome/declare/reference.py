@@ -72,7 +72,7 @@ def _default(value: Any) -> str:
     if isinstance(value, bool):
         return "`true`" if value else "`false`"
     if isinstance(value, tuple):
-        return "`[]`"
+        return f"`[{', '.join(map(str, value))}]`"
     return "`''`" if value == "" else f"`{value}`"
 
 

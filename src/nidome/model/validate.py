@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from nidome.errors import DeclarationError
 from nidome.model.findings import DeclarationWarning
+from nidome.model.settings import CHECKS
 from nidome.provenance import Origin
 
 if TYPE_CHECKING:
@@ -140,7 +141,9 @@ def _networks(spec: ClusterSpec) -> Iterator[DeclarationWarning]:
             f"kube_service_addresses ({services}) must have a prefix from "
             f"{_LARGEST_SERVICES} to {_SMALLEST_SERVICES}"
         )
-        _fail("cidr-size", message, spec.kube_service_addresses.origin)
+        near = max(_LARGEST_SERVICES, min(services.prefixlen, _SMALLEST_SERVICES))
+        hint = f"use a /{near}, such as {services.network_address}/{near}"
+        _fail("cidr-size", message, spec.kube_service_addresses.origin, hint)
     _node_networks(spec, pods)
     yield from ()
 
@@ -222,4 +225,14 @@ def _declared(*origins: Origin) -> Origin:
     return next((origin for origin in origins if origin.layer != "default"), origins[0])
 
 
-_CHECKS = (_groups, _host_names, _store, _addresses, _networks, _ports, _certificates, _directories)
+_CHECKS = (
+    _groups,
+    _host_names,
+    _store,
+    _addresses,
+    _networks,
+    _ports,
+    _certificates,
+    _directories,
+    *CHECKS,
+)

@@ -10,10 +10,10 @@ __all__ = ["TABLE"]
 
 _FLAG = text("a flag such as --name=value", r"--[a-z][A-Za-z0-9-]*(=.*)?")
 _RESERVED = (
-    ("cpu", "processor"),
-    ("memory", "memory"),
-    ("ephemeral_storage", "disk"),
-    ("pid", "process numbers"),
+    ("cpu", "Processor time"),
+    ("memory", "Memory"),
+    ("ephemeral_storage", "Disk space"),
+    ("pid", "Process numbers"),
 )
 _AMOUNTS = {
     "kube": ("100m", "256Mi", "500Mi", "1000"),
@@ -34,7 +34,7 @@ def _reserved(scope: str) -> tuple[Variable, ...]:
     )
     amounts = zip(_RESERVED, _AMOUNTS[scope], strict=True)
     parts = (
-        Variable(f"{scope}_{name}_reserved", QUANTITY, amount, f"How much {word} that part is.")
+        Variable(f"{scope}_{name}_reserved", QUANTITY, amount, f"{word} of that part.")
         for (name, word), amount in amounts
     )
     return (switch, *parts)
