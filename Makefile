@@ -31,6 +31,8 @@ $(VENV)/.done: requirements.lock pyproject.toml
 
 artifacts: venv
 	@$(STAGE) "artifacts" $(BIN)/nidome artifacts fetch
+	@$(STAGE) "artifacts of the older release" $(BIN)/nidome artifacts fetch --use kubernetes=1.35.8 \
+		kube-apiserver kube-controller-manager kube-proxy kube-scheduler kubectl kubelet
 
 up: venv
 	@$(STAGE) "a cluster on a disposable host" $(BIN)/nidome up

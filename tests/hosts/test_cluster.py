@@ -230,15 +230,15 @@ def test_lost_client_certificate(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("setting", "component"),
     [
-        ('kube_kubeadm_scheduler_extra_args={"no-such-flag": "1"}', "kube-scheduler"),
-        ('kubelet_custom_flags=["--no-such-flag=1"]', "kubelet"),
+        ('kube_kubeadm_scheduler_extra_args={"kube-api-burst": "no-such-number"}', "kube-scheduler"),
+        ('kubelet_custom_flags=["--max-pods=no-such-number"]', "kubelet"),
     ],
 )
 def test_component_that_keeps_ending(cluster: Cluster, setting: str, component: str) -> None:
     """A component that keeps ending fails the run with its last words, and is not called unchanged by the next."""
     for _ in range(2):
         done = cluster.nidome("apply", "-e", setting, "--view", "plain", status=1)
-        assert "no-such-flag" in done.stdout
+        assert "no-such-number" in done.stdout
         assert f"nidome logs {component}" in done.stdout
     assert cluster.nidome("plan", "-e", setting, status=None).returncode != 0
     assert component in cluster.nidome("status", status=1).stdout

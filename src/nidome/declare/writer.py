@@ -140,7 +140,10 @@ def _dump(name: str, value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    """Return a value without the tuples, however deep, that YAML has no word for."""
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return {key: _plain(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def _write_all(directory: Path, texts: Mapping[str, str]) -> Written:

@@ -22,6 +22,7 @@ from nidome.events import Diagnostic, PlanReady, PlayStarted, RunFinished, Stage
 from nidome.roles.base import HostContext, InstalledArtifact
 from nidome.roles.playbook import HostPlay, artifact_names, evaluate
 from nidome.roles.preflight import directories, require_fit, require_known, tolerated
+from nidome.roles.upgrade import BEGUN, begun, require_whole, touches_kubernetes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,6 +113,9 @@ class Run:
             self._host_plays[host.name] = evaluate(self._plays, context)
         self._require_known_tags()
         plans = self._session.each_host(self._plan_host)
+        if not self.options.selection.everything:
+            for plan in filter(_changes_kubernetes, plans):
+                require_whole(self.spec, self._declared(plan.host))
         return Plan(self.spec.source, self.spec.digest, tuple(plans))
 
     def _require_known_tags(self) -> None:
@@ -166,6 +170,7 @@ class Run:
     def apply(self, plan: Plan) -> bool:
         """Carry the plan out; return whether every host succeeded."""
         self._sink(PlanReady(plan.to_json()))
+        self._session.each_host(lambda h: self._begin(_of(plan, h)))
         with self._phase("stage"):
             self._session.each_host(lambda h: self._stage(_of(plan, h)))
         runs = {h.host.name: HostRun(h, self._session.agents[h.host.name], self._sink) for h in plan.hosts}
@@ -209,6 +214,17 @@ class Run:
         if missing:
             self._sink(Staged(plan.host.name, len(missing), size))
 
+    def _declared(self, host: HostSpec) -> dict[str, Any]:
+        found: dict[str, Any] = self._contexts[host.name].facts["declared"] or {}
+        return found
+
+    def _begin(self, plan: HostPlan) -> None:
+        """Note on the host, before its first component changes, which release this run brings."""
+        declared, version = self._declared(plan.host), self.spec.kube_version.value
+        if begun(declared) != version and _changes_kubernetes(plan):
+            values = {**declared, BEGUN: version}
+            self._session.agents[plan.host.name].call("declare", values=values)
+
     def _declare(self, host: HostSpec) -> None:
         values = {VERSION_KEY: __version__, **self.spec.values(), **host.values()}
         self._session.agents[host.name].call("declare", values=values)
@@ -216,6 +232,13 @@ class Run:
     def finish(self, recap: dict[str, dict[str, int]], *, ok: bool) -> None:
         """Say how it ended."""
         self._sink(RunFinished(recap, time.monotonic() - self._began, dict(self.phases), ok))
+
+
+def _changes_kubernetes(plan: HostPlan) -> bool:
+    return any(
+        touches_kubernetes(r for r, d in zip(s.resources, s.differences, strict=True) if not d.settled)
+        for s in plan.steps
+    )
 
 
 def _taking_over(task: Any) -> Any:

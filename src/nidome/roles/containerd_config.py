@@ -168,7 +168,8 @@ def registries(spec: ClusterSpec) -> tuple[Resource, ...]:
 
 
 def _hosts(registry: Mapping[str, Any]) -> str:
-    lines = [f"server = {_QUOTE(registry['server'] or 'https://' + registry['prefix'])}"]
+    # Without a server, containerd itself knows where the registry is: docker.io's has another name.
+    lines = [f"server = {_QUOTE(registry['server'])}"] if registry["server"] else []
     for mirror in registry["mirrors"]:
         lines += ["", f"[host.{_QUOTE(mirror['host'])}]"]
         lines += [f"  capabilities = {_QUOTE(list(mirror['capabilities']))}"]

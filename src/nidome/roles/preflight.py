@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from nidome.errors import PreflightError, UsageError
 from nidome.roles.store import CLIENT_PORT
+from nidome.roles.upgrade import require_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -292,6 +293,7 @@ def require_fit(
 ) -> None:
     """Raise the first finding, with the others in its text, and refuse to change what cannot be changed."""
     declared = facts.get("declared") or {}
+    require_step(spec, host, declared)
     for name, advice in IMMUTABLE.items():
         setting = getattr(spec, name)
         if name in declared and declared[name] != setting.value:

@@ -32,6 +32,32 @@ def test_routes_are_told_as_networks(files: dict[str, str]) -> None:
     assert facts._routes() == ["10.61.0.0/24 eth0", "10.233.64.0/18 cni0"]
 
 
+TRIE = """\
+Main:
+  +-- 0.0.0.0/0 3 0 5
+     |-- 0.0.0.0
+        /0 universe UNICAST
+     +-- 10.61.2.0/24 2 0 2
+        |-- 10.61.2.2
+           /32 host LOCAL
+        |-- 10.61.2.255
+           /32 link BROADCAST
+     +-- 127.0.0.0/8 2 0 2
+           /8 host LOCAL
+        |-- 127.0.0.1
+           /32 host LOCAL
+Local:
+        |-- 10.61.2.2
+           /32 host LOCAL
+"""
+
+
+def test_addresses_are_those_that_the_host_answers_for(files: dict[str, str]) -> None:
+    """Each IPv4 address of the host is told once; networks and broadcast addresses are none."""
+    files["/proc/net/fib_trie"] = TRIE
+    assert facts._addresses() == ["10.61.2.2", "127.0.0.1"]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -79,4 +105,5 @@ def test_facts_of_this_host(tmp_path: Path) -> None:
     assert found["hostname"] == socket.gethostname()
     assert found["free_mib"][str(tmp_path / "not" / "there")] > 0
     assert found["memory_mib"] > 0
+    assert "127.0.0.1" in found["addresses"]
     assert found["writable"] == {str(tmp_path / "not" / "there"): True}

@@ -63,24 +63,29 @@ def test_variables_that_nothing_reads_are_warnings_with_their_line(inventory: Ma
     """Unsupported variables say their effect, unknown ones what was perhaps meant, both their file:line."""
     root = inventory(
         {
-            "group_vars/all/a.yml": "container_manager: containerd\nkube_reserved: true\n",
+            "group_vars/all/a.yml": "ping_access_ip: true\ndns_timeout: 2\nkube_token_auth: true\n",
             "group_vars/k8s_cluster/b.yml": "containerd_metrix_address: x\ncalico_mtu: 1400\nmy_own: 1\n",
         }
     )
     _, warnings = load(root)
     assert [(w.code, Path(w.where).name, w.message.split()[0]) for w in warnings] == [
-        ("variable-unsupported", "a.yml:2", "kube_reserved"),
+        ("variable-unsupported", "a.yml:1", "ping_access_ip"),
+        ("variable-unsupported", "a.yml:3", "kube_token_auth"),
         ("variable-unknown", "b.yml:1", "containerd_metrix_address"),
         ("variable-unsupported", "b.yml:2", "calico_mtu"),
         ("variable-unknown", "b.yml:3", "my_own"),
     ]
-    assert warnings[0].message == "kube_reserved is known, not supported: the kubelet reserves nothing"
-    assert warnings[1].hint == "did you mean containerd_metrics_address?"
+    assert (
+        warnings[1].message == "kube_token_auth is known, not supported: the API server reads no token file"
+    )
+    assert warnings[2].hint == "did you mean containerd_metrics_address?"
 
 
 def test_strict_makes_such_a_warning_an_error(inventory: Make) -> None:
     """With strict, a variable that nothing reads is an error at its line."""
-    root = inventory({"group_vars/all.yml": "helm_enabled: false\nhelm_enabeld: true\nkube_reserved: true\n"})
+    root = inventory(
+        {"group_vars/all.yml": "helm_enabled: false\nhelm_enabeld: true\nkube_token_auth: true\n"}
+    )
     with pytest.raises(DeclarationError) as caught:
         load(root, strict=True)
     assert caught.value.where == f"{root}/group_vars/all.yml:2"

@@ -28,11 +28,29 @@ _VARIABLES = st.fixed_dictionaries(
             st.sampled_from(["memory.available", "nodefs.available"]), st.just("5%")
         ),
         "kube_kubeadm_apiserver_extra_args": st.dictionaries(
-            st.from_regex(r"[a-z][a-z0-9-]{0,9}", fullmatch=True),
+            st.sampled_from(["audit-log-path", "v", "feature-gates", "request-timeout"]),
             _TEXT.filter(lambda text: text == "" or not text[0].isspace()),
             max_size=3,
         ),
-        "kubelet_custom_flags": st.lists(_TEXT.map(lambda text: f"--flag={text}"), max_size=3),
+        "kubelet_custom_flags": st.lists(_TEXT.map(lambda text: f"--node-labels={text}"), max_size=3),
+        "containerd_registries_mirrors": st.lists(
+            st.just(
+                {
+                    "prefix": "docker.io",
+                    "mirrors": [
+                        {
+                            "host": "https://m.example",
+                            "capabilities": ["pull"],
+                            "skip_verify": True,
+                            "override_path": False,
+                            "ca": ["/etc/m.crt"],
+                        }
+                    ],
+                    "server": "",
+                }
+            ),
+            max_size=1,
+        ),
         "containerd_metrics_address": st.sampled_from(["", "127.0.0.1:1338"]),
     },
 )

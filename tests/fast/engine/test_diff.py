@@ -12,6 +12,7 @@ from nidome.agent.resources.binary import Binary
 from nidome.agent.resources.certificate import Certificate, KeyPair, Token
 from nidome.agent.resources.condition import Condition
 from nidome.agent.resources.directory import Directory
+from nidome.agent.resources.encryption import EncryptionKeys
 from nidome.agent.resources.file import File
 from nidome.agent.resources.image import Image
 from nidome.agent.resources.issued import IssuedCertificates
@@ -33,6 +34,8 @@ EACH: tuple[Resource, ...] = (
     ),
     Condition("dns", ("kubelet.service",), parameters={"name": "x", "server": "10.0.0.3"}),
     Directory("/etc/kubernetes"),
+    EncryptionKeys("/pki/keys.yaml", "secretbox", ("secrets",)),
+    EncryptionKeys("/pki/off.yaml", "identity", ("secrets",)),
     File("/etc/f", "text\n"),
     File("/etc/secret", "hidden\n", secret=True),
     File("/etc/empty", ""),

@@ -63,6 +63,17 @@ def test_values_that_contradict_each_other_are_an_error_with_a_line(variables: s
         assert caught.value.where == f"{tmp_path}/group_vars/all.yml:{line}"
 
 
+def test_a_network_of_the_wrong_size_comes_with_a_right_one(tmp_path: Path) -> None:
+    """A service network that is too small or too large is an error whose next step names one that is not."""
+    for number, (written, right) in enumerate(
+        {"10.0.0.0/30": "10.0.0.0/28", "11.0.0.0/11": "11.0.0.0/12"}.items()
+    ):
+        (tmp_path / str(number)).mkdir()
+        with pytest.raises(DeclarationError) as caught:
+            load(_path(tmp_path / str(number), variables=f"kube_service_addresses: {written}\n"))
+        assert right in caught.value.hint
+
+
 _BAD_HOSTS = {
     "[kube_node]\nnode1 ip=192.168.50.5\n[etcd]\nnode1\n": "no-control-plane",
     "[kube_control_plane]\nnode1 ip=192.168.50.5\n[kube_node]\nnode1\n": "no-etcd",

@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nidome.errors import PreflightError, UsageError
-from nidome.roles.preflight import CHECKS, IMMUTABLE, check_host, directories, require_fit, require_known
+from nidome.roles.preflight import (
+    CHECKS,
+    IMMUTABLE,
+    check_host,
+    directories,
+    require_fit,
+    require_known,
+    tolerated,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +41,7 @@ UNFIT: list[tuple[dict[str, Any], str, str]] = [
     ({"listening": [10250]}, "ports", "port 10250, which kubelet.service needs"),
     ({"listening": [6443]}, "ports", "port 6443"),
     ({"listening": [2379]}, "ports", "port 2379, which kine.service needs"),
+    ({"addresses": ["127.0.0.1", "192.168.50.6"]}, "address", "it has 192.168.50.6"),
     ({"routes": ["10.233.64.0/24 eth1"]}, "networks", "eth1"),
     ({"routes": ["10.0.0.0/8 eth1"]}, "networks", "kube_service_addresses"),
 ]
@@ -99,9 +108,33 @@ def test_a_check_is_ignored_by_its_name(
 
 def test_every_check_is_tried_here() -> None:
     """Every check has a fault that it finds, a name that does not change, and a meaning."""
-    assert {check for _, check, _ in UNFIT} == {c.name for c in CHECKS}
+    here = {"access-address"}  # needs another declaration: below
+    assert {check for _, check, _ in UNFIT} == {c.name for c in CHECKS} - here
     assert len({c.name for c in CHECKS}) == len(CHECKS)
     assert all(c.meaning for c in CHECKS)
+
+
+def test_an_access_address_that_the_host_does_not_have(
+    declared: Callable[..., ClusterSpec], facts: dict[str, Any]
+) -> None:
+    """access_ip must be an address of the host, unless its check is to be ignored."""
+    spec = declared(access_ip="203.0.113.7")
+    found = check_host(spec, spec.hosts[0], facts)
+    assert [e.code for e in found] == ["preflight-access-address"]
+    assert "access_ip 203.0.113.7" in found[0].message
+    assert "all.yml:1" in found[0].message
+    assert check_host(spec, spec.hosts[0], facts, ("access-address",)) == []
+    assert check_host(spec, spec.hosts[0], {**facts, "addresses": ["192.168.50.5", "203.0.113.7"]}) == []
+
+
+def test_an_unsupported_distribution_may_be_allowed(
+    declared: Callable[..., ClusterSpec], spec: ClusterSpec
+) -> None:
+    """allow_unsupported_distribution_setup lets the one check of the distribution fail."""
+    assert tolerated(spec) == ()
+    allowed = declared(allow_unsupported_distribution_setup=True, ignore_preflight_errors=["memory"])
+    assert tolerated(allowed) == ("memory", "distribution")
+    require_known(tolerated(allowed))
 
 
 def test_a_check_that_does_not_exist_cannot_be_ignored() -> None:

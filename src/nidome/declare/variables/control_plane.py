@@ -79,7 +79,13 @@ _ACCESS = (
 )
 
 _AUDIT = (
-    Variable("kubernetes_audit", BOOL, default=False, meaning="Whether the API server writes an audit log."),
+    Variable(
+        "kubernetes_audit",
+        BOOL,
+        default=False,
+        meaning="Whether the API server writes an audit log. A reset removes it, unless it was switched off "
+        "before.",
+    ),
     Variable("audit_log_path", _LOG, "/var/log/audit/kube-apiserver-audit.log", "Where it writes it."),
     Variable("audit_log_maxage", integer(0, 36500), 30, "Days that old audit logs are kept; 0 is for ever."),
     Variable("audit_log_maxbackups", integer(0, 100000), 10, "Old audit logs that are kept; 0 is all."),
