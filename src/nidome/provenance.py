@@ -39,7 +39,8 @@ DEFAULT = Origin("default")
 
 @dataclass(frozen=True)
 class Sourced(Generic[T]):
-    """A value with its origin."""
+    """A value with its origin, and the names of the variables that its template has used, if it was one."""
 
     value: T
     origin: Origin = DEFAULT
+    uses: tuple[str, ...] = ()

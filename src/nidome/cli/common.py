@@ -62,6 +62,11 @@ def add_inventory(parser: argparse.ArgumentParser) -> None:
         help="a variable that wins over every file",
     )
     parser.add_argument("--strict", action="store_true", help="a variable that nobody reads is an error")
+    parser.add_argument(
+        "--allow-pipe-lookup",
+        action="store_true",
+        help="let templates of the inventory run commands on this machine: lookup('pipe', …)",
+    )
 
 
 def add_artifacts(parser: argparse.ArgumentParser) -> None:
@@ -148,7 +153,12 @@ def declared(args: argparse.Namespace) -> tuple[ClusterSpec, list[DeclarationWar
             where="-i",
             hint="nidome up makes a cluster and its inventory; or name yours with -i",
         )
-    return load(args.inventory, extra_vars=_extra(args.extra_vars), strict=args.strict)
+    return load(
+        args.inventory,
+        extra_vars=_extra(args.extra_vars),
+        strict=args.strict,
+        allow_pipe=args.allow_pipe_lookup,
+    )
 
 
 def settings(args: argparse.Namespace) -> Settings:

@@ -21,10 +21,14 @@ __all__ = ["Entry", "GroupDraft", "InventoryDraft"]
 
 
 class Entry(NamedTuple):
-    """A variable's value as written, with its origin (layer, file, line)."""
+    """A variable's value as written, with its origin (layer, file, line).
+
+    ``uses`` names the variables that the value's template has used; None where it is no template.
+    """
 
     node: Node
     origin: Origin
+    uses: tuple[str, ...] | None = None
 
 
 @dataclass(eq=False, repr=False)

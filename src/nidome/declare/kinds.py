@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from nidome.declare.yamlmarks import Node, fail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 __all__ = [
     "BOOL",
@@ -28,7 +28,6 @@ __all__ = [
     "list_of",
     "map_of",
     "scalar",
-    "templated",
     "text",
     "text_of",
     "text_or_empty",
@@ -222,15 +221,3 @@ def scalar(node: Node, name: str, pattern: str, expected: str = "a short text or
     if not isinstance(value, str) or re.search(_CONTROL, value) or not re.fullmatch(pattern, value):
         wrong(node, name, expected)
     return value
-
-
-def templated(nodes: Iterable[Node]) -> Node | None:
-    """Return the first text that holds a Jinja2 expression, however deep it stands."""
-    waiting = list(nodes)
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node.value, str) and ("{{" in node.value or "{%" in node.value):
-            return node
-        waiting.extend(node.items)
-        waiting.extend(field.node for field in node.fields.values())
-    return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nidome.declare.inventory import Inventory, Layer, read_inventory
+from nidome.declare.templating.values import HostValues, Templates, templates_in
 from nidome.declare.variables import BY_NAME, VARIABLES, Computed, Variable
 from nidome.errors import DeclarationError
 from nidome.model.findings import DeclarationWarning
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nidome.declare.groups import Entry
+    from nidome.declare.yamlmarks import Node
 
 __all__ = ["check_names", "load", "resolve"]
 
@@ -26,52 +28,117 @@ _STRICT = ("variable-unknown", "variable-unsupported")
 
 
 def load(
-    inventory: Path, *, extra_vars: Mapping[str, Any] | None = None, strict: bool = False
+    inventory: Path,
+    *,
+    extra_vars: Mapping[str, Any] | None = None,
+    strict: bool = False,
+    allow_pipe: bool = False,
 ) -> tuple[ClusterSpec, list[DeclarationWarning]]:
     """Read an inventory and return what it declares, with what should be said about it.
 
-    ``extra_vars`` win over every file. With ``strict``, a variable that nobody reads is an error.
-    Raises DeclarationError.
+    ``extra_vars`` win over every file. With ``strict``, a variable that nobody reads is an error. With
+    ``allow_pipe``, templates may run commands on this machine. Raises DeclarationError.
     """
     read = read_inventory(inventory, extra_vars=extra_vars)
     warnings = [*read.warnings, *check_names(read)]
     if strict:
         _refuse(warnings)
-    spec = resolve(read)
+    spec = resolve(read, allow_pipe=allow_pipe)
     warnings += [*_unused_hosts(read, spec), *validate(spec)]
     check_release(spec)
     return spec, warnings
 
 
-def resolve(inventory: Inventory) -> ClusterSpec:
+def resolve(inventory: Inventory, *, allow_pipe: bool = False) -> ClusterSpec:
     """Return the cluster an inventory declares, each value typed and sourced, not yet checked as a whole."""
     names = [host for host in inventory.hosts if not set(_GROUPS).isdisjoint(inventory.groups_of(host))]
-    variables = {host: inventory.variables(host) for host in _by_weight(inventory, names)}
+    templates = Templates(inventory, lambda values, name: _unset(values, name, len(names)), allow_pipe)
+    variables = {host: templates.of(host) for host in _by_weight(inventory, names)}
     cluster = _cluster_values(variables)
     hosts = tuple(_host(inventory, name, variables[name]) for name in names)
     return ClusterSpec(source=str(inventory.path), hosts=hosts, **cluster)
 
 
+def _unset(values: HostValues, name: str, hosts: int) -> Any:
+    """Return what a template gets for a variable that nobody has set: the default of a supported one.
+
+    KeyError where there is none. Addresses and logins have none: ``default(…)`` in a template means them.
+    """
+    default = BY_NAME[name].default
+    address = BY_NAME[name].scope == "host" and isinstance(default, Computed)
+    if default is None or address or name.startswith("ansible_"):
+        raise KeyError(name)
+    return default.value(_InForce(values, hosts)) if isinstance(default, Computed) else default
+
+
+class _InForce(dict[str, Any]):
+    """The values that a computed default follows from, each read when it is asked for."""
+
+    def __init__(self, values: HostValues, hosts: int) -> None:
+        super().__init__(hosts=hosts, name=values.host)
+        self.values_of_host = values
+        self.hosts = hosts
+
+    def __missing__(self, name: str) -> Any:
+        entry = self.values_of_host.get(name)
+        if entry is not None:
+            return BY_NAME[name].read(entry).value
+        return _unset(self.values_of_host, name, self.hosts)
+
+
 def check_names(inventory: Inventory) -> list[DeclarationWarning]:
     """Return a warning for each variable that is written and not used, once for each place."""
+    layers = list(_layers(inventory))
     found: dict[Origin, dict[str, DeclarationWarning]] = {}
-    for name, entry in _written(inventory):
-        warning = _name_warning(name, entry)
-        if warning is not None:
-            found.setdefault(entry.origin, {})[name] = warning
-    return [warning for names in found.values() for warning in names.values()]
+    for layer in layers:
+        for name, entry in layer.entries.items():
+            warning = _name_warning(name, entry) if name not in BY_NAME else None
+            if warning is not None:
+                found.setdefault(entry.origin, {})[name] = warning
+    codes = {name: warning.code for names in found.values() for name, warning in names.items()}
+    read = _read_by_templates(codes, layers) if codes else {}
+    return [
+        warning
+        for names in found.values()
+        for name, warning in names.items()
+        if warning.code not in read.get(name, ())
+    ]
 
 
-def _written(inventory: Inventory) -> Iterator[tuple[str, Entry]]:
+def _layers(inventory: Inventory) -> Iterator[Layer]:
+    """Yield each layer of the inventory once."""
     seen: set[int] = set()
-    layers: list[Layer] = []
     for host in inventory.hosts:
         for layer in inventory.layers(host):
             if id(layer.entries) not in seen:
                 seen.add(id(layer.entries))
-                layers.append(layer)
+                yield layer
+
+
+def _read_by_templates(names: Mapping[str, str], layers: Sequence[Layer]) -> dict[str, tuple[str, ...]]:
+    """Return, for each name that templates refer to, the codes of the warnings that are not true of it.
+
+    What a supported variable's template refers to is used; what the template of a known one refers to is not
+    unknown.
+    """
+    written: dict[str, list[Node]] = {}
     for layer in layers:
-        yield from ((name, entry) for name, entry in layer.entries.items() if name not in BY_NAME)
+        for name, entry in layer.entries.items():
+            if next(templates_in(entry.node), None) is not None:
+                written.setdefault(name, []).append(entry.node)
+    if not any(
+        name in text
+        for nodes in written.values()
+        for node in nodes
+        for text in templates_in(node)
+        for name in names
+    ):
+        return {}
+    from nidome.declare.templating.names import reached  # noqa: PLC0415 - only where a template may refer to one
+
+    known = reached((name for name in written if names.get(name) != "variable-unknown"), written)
+    used = reached((name for name in written if name in BY_NAME), written)
+    return {name: _STRICT if name in used else ("variable-unknown",) for name in known}
 
 
 def _name_warning(name: str, entry: Entry) -> DeclarationWarning | None:
@@ -112,7 +179,7 @@ def _by_weight(inventory: Inventory, names: Sequence[str]) -> list[str]:
     return sorted(names, key=lambda host: _CLUSTER_GROUP not in inventory.groups_of(host))
 
 
-def _cluster_values(variables: Mapping[str, Mapping[str, Entry]]) -> dict[str, Sourced[Any]]:
+def _cluster_values(variables: Mapping[str, HostValues]) -> dict[str, Sourced[Any]]:
     known_values: dict[str, Any] = {"hosts": len(variables)}
     result: dict[str, Sourced[Any]] = {}
     for variable in VARIABLES:
@@ -123,7 +190,7 @@ def _cluster_values(variables: Mapping[str, Mapping[str, Entry]]) -> dict[str, S
     return result
 
 
-def _agreed(variable: Variable, variables: Mapping[str, Mapping[str, Entry]]) -> Sourced[Any] | None:
+def _agreed(variable: Variable, variables: Mapping[str, HostValues]) -> Sourced[Any] | None:
     """Return the value that the hosts which have one agree on."""
     first: Sourced[Any] | None = None
     read: set[int] = set()
@@ -154,7 +221,7 @@ def _default(
     return Sourced(default.value(known_values), Origin(f"from {default.follows}", origin.file, origin.line))
 
 
-def _host(inventory: Inventory, name: str, entries: Mapping[str, Entry]) -> HostSpec:
+def _host(inventory: Inventory, name: str, entries: HostValues) -> HostSpec:
     known_values: dict[str, Any] = {"name": name}
     result: dict[str, Sourced[Any]] = {}
     for variable in VARIABLES:

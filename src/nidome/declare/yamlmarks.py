@@ -39,6 +39,7 @@ MAX_VALUES = 1_000_000
 """Values in one file after its aliases are followed."""
 
 _TAG = "tag:yaml.org,2002:"
+_UNSAFE = "!unsafe"
 _MERGE = object()
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -48,7 +49,8 @@ class Node(NamedTuple):
 
     ``value`` is plain Python; ``fields`` (of a mapping) and ``items`` (of a list) are the same content with
     places. ``size`` counts the values in it, itself included. ``untyped`` says that the place can only hold
-    text (``-e k=v``, an INI file), so that the reader of the value decides its type.
+    text (``-e k=v``, an INI file), so that the reader of the value decides its type. ``literal`` text is no
+    template, whatever stands in it (``!unsafe``, or what a template gave).
     """
 
     value: Any
@@ -59,6 +61,7 @@ class Node(NamedTuple):
     items: tuple[Node, ...] = ()
     size: int = 1
     untyped: bool = False
+    literal: bool = False
 
     @property
     def where(self) -> str:
@@ -196,7 +199,8 @@ class _Builder:
     def scalar(self, event: Any) -> None:
         mark = event.start_mark
         value = self.scalar_value(event)
-        node = Node(value, self.file, mark.line + 1, mark.column + 1)
+        literal = event.tag == _UNSAFE
+        node = Node(value, self.file, mark.line + 1, mark.column + 1, literal=literal)
         if event.anchor:
             self.anchors[event.anchor] = node
         self.add(node, event)
@@ -214,7 +218,7 @@ class _Builder:
         return self.construct(tag, event)
 
     def construct(self, tag: str, event: Any) -> Any:
-        if tag == _TAG + "str":
+        if tag in (_TAG + "str", _UNSAFE):
             return event.value
         if tag == _TAG + "merge":
             return _MERGE

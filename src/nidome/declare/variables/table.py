@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from nidome.declare.kinds import Kind, templated, text
-from nidome.declare.yamlmarks import fail
+from nidome.declare.kinds import Kind, text
+from nidome.errors import DeclarationError
 from nidome.provenance import Sourced
 
 if TYPE_CHECKING:
@@ -58,9 +58,12 @@ class Variable(NamedTuple):
         return self.field or self.name
 
     def read(self, entry: Entry) -> Sourced[Any]:
-        """Return the typed value with its origin; DeclarationError where it is wrong."""
-        template = templated((entry.node,))
-        if template is not None:
-            message = f"{self.name}: templating is not supported yet"
-            fail("templating-unsupported", message, template.file, template.line, "write the value itself")
-        return Sourced(self.kind.read(entry.node, self.name), entry.origin)
+        """Return the typed value of a rendered entry with its origin; DeclarationError where it is wrong."""
+        try:
+            value = self.kind.read(entry.node, self.name)
+        except DeclarationError as error:
+            if entry.uses is not None:
+                error.message += f" (the value is a template that uses {', '.join(entry.uses) or 'no variable'})"
+                error.hint = f"correct the template, or what it uses; docs/variables.md describes {self.name}"
+            raise
+        return Sourced(value, entry.origin, entry.uses or ())
