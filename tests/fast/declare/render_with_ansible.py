@@ -1,6 +1,6 @@
 """Render every variable of every host of an inventory with the real Ansible; print them as JSON.
 
-Usage: render_with_ansible.py INVENTORY [NAME=VALUE ...]. Run as a program of its own: Ansible keeps global state.
+Usage: render_with_ansible.py INVENTORY [NAME=VALUE ...]. A program of its own: Ansible keeps global state.
 A value that cannot be rendered is {"undefined": true} or {"error": true}.
 """
 
@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible import context
-from ansible.errors import AnsibleError, AnsibleUndefinedVariable
+from ansible.errors import AnsibleUndefinedVariable
 from ansible.inventory.manager import InventoryManager
 from ansible.module_utils.common.collections import ImmutableDict
 from ansible.parsing.dataloader import DataLoader
+from ansible.plugins.loader import init_plugin_loader
 from ansible.template import Templar
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
@@ -38,7 +39,7 @@ def _rendered(templar: Templar, value: Any) -> Any:
         return _plain(templar.template(value))
     except AnsibleUndefinedVariable:
         return {"undefined": True}
-    except AnsibleError:
+    except Exception:  # noqa: BLE001 - a filter's own error reaches here as it is
         return {"error": True}
 
 
@@ -46,6 +47,7 @@ def main() -> None:
     """Print the rendered variables, by host and name."""
     path, *pairs = sys.argv[1:]
     context.CLIARGS = ImmutableDict(extra_vars=tuple(pairs), inventory=path)
+    init_plugin_loader()
     loader = DataLoader()
     loader.set_basedir(path.rpartition("/")[0])
     inventory = InventoryManager(loader=loader, sources=[path])

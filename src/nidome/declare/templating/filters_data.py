@@ -97,11 +97,12 @@ def unique(
 
 
 def _once(items: Iterable[Any]) -> list[Any]:
+    every = list(items)
     try:
-        return list(dict.fromkeys(items))
+        return list(dict.fromkeys(every))
     except TypeError:  # an item that cannot be hashed, such as a mapping
         found: list[Any] = []
-        for item in items:
+        for item in every:
             if item not in found:
                 found.append(item)
         return found
@@ -114,12 +115,12 @@ def union(left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
 
 def intersect(left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
     """Return the items that are in both, each once, in the order of the first."""
-    return _once(item for item in left if item in right)
+    return _once(item for item in left if item in list(right))
 
 
 def difference(left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
     """Return the items of the first that are not in the second, each once."""
-    return _once(item for item in left if item not in right)
+    return _once(item for item in left if item not in list(right))
 
 
 def symmetric_difference(left: Sequence[Any], right: Sequence[Any]) -> list[Any]:

@@ -21,8 +21,9 @@ from nidome.declare.templating.problems import FilterError
 
 __all__ = [
     "as_text", "b64decode", "b64encode", "from_json", "from_yaml", "from_yaml_all", "get_hash", "is_url",
-    "match", "path_join", "quote", "regex", "regex_escape", "regex_findall", "regex_replace", "regex_search",
-    "search", "split", "to_json", "to_nice_json", "to_nice_yaml", "to_uuid", "to_yaml", "url_split",
+    "match", "path_join", "path_text", "quote", "regex", "regex_escape", "regex_findall", "regex_replace",
+    "regex_search", "search", "split", "to_json", "to_nice_json", "to_nice_yaml", "to_uuid", "to_yaml",
+    "url_split",
 ]  # fmt: skip
 
 
@@ -130,6 +131,10 @@ def _plain(value: Any) -> Any:
     return as_text(value)
 
 
+# libyaml's, where it is there: it writes no "..." after a lone value.
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
 def to_json(value: Any, **options: Any) -> str:
     """Return the value as JSON on one line."""
     return json.dumps(_plain(value), **options)
@@ -143,9 +148,8 @@ def to_nice_json(value: Any, indent: int = 4, sort_keys: bool = True, **options:
 
 def to_yaml(value: Any, default_flow_style: bool | None = None, **options: Any) -> str:
     """Return the value as YAML."""
-    return str(
-        yaml.safe_dump(_plain(value), allow_unicode=True, default_flow_style=default_flow_style, **options)
-    )
+    options = {"allow_unicode": True, "default_flow_style": default_flow_style, **options}
+    return str(yaml.dump(_plain(value), Dumper=_DUMPER, **options))
 
 
 def to_nice_yaml(value: Any, indent: int = 4, **options: Any) -> str:
@@ -206,15 +210,24 @@ def split(value: Any, separator: str | None = None, maxsplit: int = -1) -> list[
     return value.split(separator, maxsplit)
 
 
+def path_text(value: Any) -> str:
+    """Return a text that is a path or a URL; FilterError for another value."""
+    if not isinstance(value, str):
+        raise FilterError(f"a path or a URL is needed, found {kind(value)}")
+    return value
+
+
 def path_join(paths: Any) -> str:
     """Return the parts of a path joined; an absolute part drops what is before it."""
+    if not isinstance(paths, str) and not is_list(paths):
+        raise FilterError(f"path_join: a list of texts is needed, found {kind(paths)}")
     return os.path.join(paths) if isinstance(paths, str) else os.path.join(*paths)
 
 
 def url_split(value: Any, query: str = "") -> Any:
     """Return the parts of a URL as a mapping, or the one that is asked for."""
     names = ("fragment", "hostname", "netloc", "password", "path", "port", "query", "scheme", "username")
-    parts = urlsplit(as_text(value))
+    parts = urlsplit(path_text(value))
     found = {name: getattr(parts, name) for name in names}
     if query and query not in found:
         raise FilterError(f"urlsplit: a URL has no '{query}'", f"use one of {', '.join(names)}")

@@ -137,18 +137,24 @@ def _dict(_scope: Any, terms: list[Any], _options: dict[str, Any]) -> list[Any]:
 
 
 def _sequence(_scope: Any, terms: list[Any], options: dict[str, Any]) -> list[Any]:
-    for term in terms:
-        for pair in str(term).split():
-            key, _, value = pair.partition("=")
-            options[key] = value
-    start, stride = int(options.pop("start", 1)), int(options.pop("stride", 1))
-    count = options.pop("count", None)
-    end = int(options.pop("end", 0)) if count is None else start + (int(count) - 1) * stride
-    shown = str(options.pop("format", "%d"))
+    given = {name: options.pop(name) for name in _SEQUENCE if name in options}
+    return [number for term in terms for number in _numbers(given, str(term))]
+
+
+_SEQUENCE = ("start", "end", "count", "stride", "format")
+
+
+def _numbers(given: Mapping[str, Any], term: str) -> list[str]:
+    words = {**given, **dict(pair.partition("=")[::2] for pair in term.split())}
+    unknown = sorted(words.keys() - set(_SEQUENCE))
+    if unknown:
+        raise FilterError(f"the lookup sequence has no option {', '.join(unknown)}")
+    start, stride = int(words.get("start", 1)), int(words.get("stride", 1))
+    end = start + (int(words["count"]) - 1) * stride if "count" in words else int(words.get("end", 0))
     numbers = range(start, end + (1 if stride > 0 else -1), stride)
     if len(numbers) > _MOST:
         raise FilterError(f"the sequence has more than {_MOST} numbers")
-    return [shown % number for number in numbers]
+    return [str(words.get("format", "%d")) % number for number in numbers]
 
 
 _MOST = 10_000
