@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from nidome.declare.groups import Entry
+from nidome.declare.templating.values import is_template
 from nidome.declare.variables import BY_NAME, VARIABLES, Computed, Variable
 from nidome.declare.yamlmarks import parse_yaml
 from nidome.errors import DeclarationError, UsageError
@@ -106,7 +107,7 @@ def _hosts_text(hosts: Mapping[str, Mapping[str, Any]], groups: Mapping[str, Seq
     }
     own = {name: {key: _plain(value) for key, value in values.items()} for name, values in hosts.items()}
     tree = {"all": {"hosts": own, "children": children}}
-    return _comments(_ABOUT_HOSTS) + yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=10**6)
+    return _comments(_ABOUT_HOSTS) + _yaml(tree)
 
 
 def _file_text(file: str, values: Mapping[str, Any]) -> str:
@@ -136,7 +137,23 @@ def _comments(lines: Sequence[str]) -> str:
 
 
 def _dump(name: str, value: Any) -> str:
-    return str(yaml.safe_dump({name: _plain(value)}, sort_keys=False, allow_unicode=True, width=10**6))
+    return _yaml({name: _plain(value)})
+
+
+def _yaml(tree: Any) -> str:
+    return str(yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10**6))
+
+
+class _Dumper(yaml.SafeDumper):
+    """Marks text that looks like a template as one that is none."""
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        """Return the node of a text."""
+        tag = "!unsafe" if is_template(data) else "tag:yaml.org,2002:str"
+        return self.represent_scalar(tag, data, style='"' if is_template(data) else None)
+
+
+_Dumper.add_representer(str, _Dumper.represent_str)
 
 
 def _plain(value: Any) -> Any:

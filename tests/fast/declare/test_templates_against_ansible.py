@@ -1,4 +1,4 @@
-"""The same templates, rendered by Nidome and by the real Ansible: values and types of every variable of every host."""
+"""The same templates, rendered by Nidome and by the real Ansible: values and their types."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ kube_control_plane
 kube_node
 """
 
-# Each case: the files of an inventory. Its hosts are those above where the case has no inventory.ini of its own.
+# Each case: the files of an inventory; the hosts are those above where it has no inventory.ini of its own.
 _CASES: dict[str, dict[str, str]] = {
     "types of a lone variable, of text and of what looks like data": {
         "group_vars/all.yml": r"""
@@ -99,7 +99,7 @@ set: "{% set x = number * 2 %}{{ x }}"
 macro: "{% macro wrapped(x) %}[{{ x }}]{% endmacro %}{{ wrapped(number) }}"
 raw: "{% raw %}{{ number }}{% endraw %}"
 ends_with_lines: "{{ number }}\n\n"
-namespace: "{% set n = namespace(sum=0) %}{% for i in [1, 2, 3] %}{% set n.sum = n.sum + i %}{% endfor %}{{ n.sum }}"
+namespace: "{% set n = namespace(x=0) %}{% for i in [1, 2] %}{% set n.x = n.x + i %}{% endfor %}{{ n.x }}"
 nothing_at_all: "{{ 'a' if not flag }}"
 backslash: "{{ 'a.b' | regex_replace('^(.*)\\.b$', '\\1') }}"
 newline: "{{ 'a\nb' }}"

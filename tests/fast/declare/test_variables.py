@@ -151,8 +151,6 @@ _WRONG = [
     ("ansible_port", "70000", "variable-type", "from 1 to 65535"),
     ("ansible_connection", "winrm", "variable-choice", "supported: ssh, local"),
     ("ip", "node1", "variable-type", "expected an IPv4 address"),
-    ("bin_dir", "'{{ base }}/bin'", "templating-unsupported", "templating is not supported yet"),
-    ("eviction_hard", "{memory.available: '{% if x %}1{% endif %}'}", "templating-unsupported", "templating"),
 ]
 
 
