@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from nidome.declare.inventory import Inventory, Layer, read_inventory
@@ -89,20 +90,16 @@ class _InForce(dict[str, Any]):
 def check_names(inventory: Inventory) -> list[DeclarationWarning]:
     """Return a warning for each variable that is written and not used, once for each place."""
     layers = list(_layers(inventory))
-    found: dict[Origin, dict[str, DeclarationWarning]] = {}
-    for layer in layers:
-        for name, entry in layer.entries.items():
-            warning = _name_warning(name, entry) if name not in BY_NAME else None
-            if warning is not None:
-                found.setdefault(entry.origin, {})[name] = warning
-    codes = {name: warning.code for names in found.values() for name, warning in names.items()}
-    read = _read_by_templates(codes, layers) if codes else {}
-    return [
-        warning
-        for names in found.values()
-        for name, warning in names.items()
-        if warning.code not in read.get(name, ())
+    others = [
+        (name, entry) for layer in layers for name, entry in layer.entries.items() if name not in BY_NAME
     ]
+    used, asked = _read_by_templates({name for name, _ in others}, layers)
+    found: dict[Origin, dict[str, DeclarationWarning]] = {}
+    for name, entry in others:
+        warning = _name_warning(name, entry, asked=name in asked) if name not in used else None
+        if warning is not None:
+            found.setdefault(entry.origin, {})[name] = warning
+    return [warning for names in found.values() for warning in names.values()]
 
 
 def _layers(inventory: Inventory) -> Iterator[Layer]:
@@ -115,37 +112,35 @@ def _layers(inventory: Inventory) -> Iterator[Layer]:
                 yield layer
 
 
-def _read_by_templates(names: Mapping[str, str], layers: Sequence[Layer]) -> dict[str, tuple[str, ...]]:
-    """Return, for each name that templates refer to, the codes of the warnings that are not true of it.
+def _read_by_templates(names: set[str], layers: Sequence[Layer]) -> tuple[set[str], set[str]]:
+    """Return the names that templates of supported variables use, and those that known ones ask for.
 
-    What a supported variable's template refers to is used; what the template of a known one refers to is not
-    unknown.
+    A variable is used through any number of templates, also in branches that are not taken.
     """
     written: dict[str, list[Node]] = {}
+    words: set[str] = set()
     for layer in layers:
         for name, entry in layer.entries.items():
-            if next(templates_in(entry.node), None) is not None:
+            texts = list(templates_in(entry.node))
+            if texts:
                 written.setdefault(name, []).append(entry.node)
-    if not any(
-        name in text
-        for nodes in written.values()
-        for node in nodes
-        for text in templates_in(node)
-        for name in names
-    ):
-        return {}
-    from nidome.declare.templating.names import reached  # noqa: PLC0415 - only where a template may refer to one
+                words.update(word for text in texts for word in re.findall(r"\w+", text))
+    if words.isdisjoint(names):
+        return set(), set()
+    from nidome.declare.known import known  # noqa: PLC0415 - read only where a variable is not used
+    from nidome.declare.templating.names import reached  # noqa: PLC0415 - only where a template may use one
 
-    known = reached((name for name in written if names.get(name) != "variable-unknown"), written)
     used = reached((name for name in written if name in BY_NAME), written)
-    return {name: _STRICT if name in used else ("variable-unknown",) for name in known}
+    return used, reached((name for name in written if known(name) is not None), written)
 
 
-def _name_warning(name: str, entry: Entry) -> DeclarationWarning | None:
+def _name_warning(name: str, entry: Entry, *, asked: bool) -> DeclarationWarning | None:
     from nidome.declare.known import known  # noqa: PLC0415 - read only where a variable is not used
 
     where = str(entry.origin)
     ours = known(name)
+    if ours is None and asked:
+        return None
     if ours is None:
         hint = _did_you_mean(name)
         return DeclarationWarning(

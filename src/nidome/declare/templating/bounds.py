@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_ITEMS", "MAX_STEPS", "MAX_TEXT", "OPERATIONS", "bounded", "check_text", "unrolled"]
 
-MAX_STEPS = 500_000
+MAX_STEPS = 200_000
 """Rounds of all loops and calls of all macros of one value."""
 
 MAX_TEXT = 4 * 1024 * 1024
@@ -31,7 +31,7 @@ MAX_ITEMS = 200_000
 """Items of a list."""
 
 _MAX_BITS = 65_536  # of a number
-_SECONDS = 5.0  # of processor time for one value
+_SECONDS = 2.0  # of processor time for one value
 _MEMORY = 1024**3  # on top of what the process has
 
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
             """Return the names that ``find`` knows."""
 
 
-__all__ = ["ABSENT_NAMES", "Engine", "Undefined", "filter_names", "test_names"]
+__all__ = ["ABSENT_NAMES", "NETWORK_FILTERS", "Engine", "Undefined"]
 
 _LONE = re.compile(r"\{\{\s*(\w*)\s*\}\}")
 _FILE = "<template>"
@@ -211,7 +211,7 @@ class _Words(ast.NodeTransformer):
 
 
 def _filters(own: Mapping[str, Any]) -> dict[str, Any]:
-    every = {**own, **filters.FILTERS, **{name: _network_filter(name) for name in _NETWORK}}
+    every = {**own, **filters.FILTERS, **{name: _network_filter(name) for name in NETWORK_FILTERS}}
     return {name: _wrapped(name, function) for name, function in every.items() if name not in filters.ABSENT}
 
 
@@ -242,7 +242,7 @@ _WIDE = frozenset(
     {"batch", "center", "indent", "slice", "tojson", "to_json", "to_nice_json", "to_nice_yaml", "to_yaml"}
 )
 
-_NETWORK = (
+NETWORK_FILTERS = (
     "cidr_merge", "hwaddr", "ip4_hex", "ipaddr", "ipmath", "ipsubnet", "ipv4", "ipv6", "ipwrap", "macaddr",
     "network_in_network", "network_in_usable", "next_nth_usable", "nthhost", "previous_nth_usable",
     "reduce_on_network",
@@ -263,7 +263,9 @@ def _with_prefixes(functions: Mapping[str, Any]) -> dict[str, Any]:
     """Return the functions under their short names and those of the collection that they are in."""
     known = dict(functions)
     for name, function in functions.items():
-        collections = ("ansible.utils", "ansible.netcommon") if name in _NETWORK else ("ansible.builtin",)
+        collections = (
+            ("ansible.utils", "ansible.netcommon") if name in NETWORK_FILTERS else ("ansible.builtin",)
+        )
         known.update((f"{collection}.{name}", function) for collection in collections)
     return known
 
@@ -450,13 +452,3 @@ def _said(error: BaseException) -> str:
 def _kind(value: Any) -> str:
     kinds = ((Mapping, "a mapping"), ((list, tuple), "a list"), (str, "a text"))
     return next((name for kind, name in kinds if isinstance(value, kind)), f"the value {value!s:.60}")
-
-
-def filter_names() -> list[str]:
-    """Return the short names of all filters."""
-    return sorted(name for name in _Environment().filters if "." not in name)
-
-
-def test_names() -> list[str]:
-    """Return the short names of all tests, symbols left out."""
-    return sorted(name for name in _Environment().tests if "." not in name and name.isidentifier())

@@ -31,7 +31,6 @@ ABSENT: Mapping[str, str] = {
     "random_choice": "its result differs at each run",
     "template": "a template file is not part of a declaration",
     "url": "a declaration does not depend on the network",
-    "vars_prompt": "a declaration does not ask questions",
 }
 """Lookups of Ansible's that are left out on purpose, and why."""
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["reached", "referred"]
 
+_PARSER = Environment(autoescape=False)  # noqa: S701 - it renders nothing
 _BY_WORDS = frozenset({"hostvars", "vars", "lookup", "query", "q"})
 
 
@@ -43,7 +44,7 @@ def referred(node: Node) -> set[str]:
     found: set[str] = set()
     for text in templates_in(node):
         try:
-            tree = Environment(autoescape=False).parse(text)  # noqa: S701 - only parsed
+            tree = _PARSER.parse(text)
         except (TemplateSyntaxError, RecursionError):
             continue  # said when it is used
         found |= _names(tree)
