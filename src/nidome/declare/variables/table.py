@@ -63,7 +63,9 @@ class Variable(NamedTuple):
             value = self.kind.read(entry.node, self.name)
         except DeclarationError as error:
             if entry.uses is not None:
-                error.message += f" (the value is a template that uses {', '.join(entry.uses) or 'no variable'})"
+                error.message += (
+                    f" (the value is a template that uses {', '.join(entry.uses) or 'no variable'})"
+                )
                 error.hint = f"correct the template, or what it uses; docs/variables.md describes {self.name}"
             raise
         return Sourced(value, entry.origin, entry.uses or ())
