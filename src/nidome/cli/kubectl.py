@@ -59,7 +59,8 @@ def _lend(text: str) -> str:
 def run(words: Sequence[str]) -> int:
     """Become kubectl; its exit code is the command's."""
     inventory, mine = split(words)
-    spec, warnings = common.declared(argparse.Namespace(inventory=inventory, extra_vars=[], strict=False))
+    given = argparse.Namespace(inventory=inventory, extra_vars=[], strict=False, allow_pipe_lookup=False)
+    spec, warnings = common.declared(given)
     common.warn(warnings)
     program = _program(spec)
     config = _lend(common.administrator(spec))
