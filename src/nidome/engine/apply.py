@@ -12,7 +12,7 @@ from nidome.errors import NidomeError, ResourceError
 from nidome.events import TaskFinished, TaskStarted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from nidome.agent.resources.base import Resource
     from nidome.engine.plan import HostPlan, Step
@@ -63,6 +63,8 @@ class HostRun:
     sink: Sink
     recap: Recap = field(default_factory=Recap)
     failed: bool = False
+    phases: Mapping[str, float] = field(default_factory=dict)
+    """How long the parts of the run before its first play took: the time of the tasks that tell of them."""
 
     def play(self, name: str) -> None:
         """Run the steps of one play; a host that failed does nothing more."""
@@ -98,13 +100,14 @@ class HostRun:
         waited: bool = False,
     ) -> None:
         self.recap.add(status)
+        seconds = self.phases.get(step.phase, 0.0) + time.monotonic() - began
         self.sink(
             TaskFinished(
                 self.plan.host.name,
                 step.play,
                 step.title,
                 status,
-                time.monotonic() - began,
+                seconds,
                 tuple(c.to_json() for c in changes),
                 error,
                 handler=step.handler is not None,

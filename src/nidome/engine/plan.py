@@ -41,6 +41,7 @@ class Step:
     tags: tuple[str, ...] = ()
     handler: Handler | None = None
     removes: tuple[str, ...] = ()
+    phase: str = ""
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -207,7 +208,8 @@ class _HostPlanner:
             if difference.unknown:
                 self._doubtful.update(dict.fromkeys(resource.paths, resource.id))
             differences.append(self._explained(difference, task))
-        self.steps.append(Step(play.name, task.title, task.resources, tuple(differences), task.tags))
+        found = tuple(differences)
+        self.steps.append(Step(play.name, task.title, task.resources, found, task.tags, phase=task.phase))
 
     def _dependent(self, resource: Resource, difference: Difference) -> Difference:
         """Say that nothing is known of a resource made from files that an earlier step makes anew."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nidome.roles.base import HostContext, Role, Task
+from nidome.roles.base import HostContext, Role, Task, on_control_plane
 from nidome.roles.objects import binding, kube_object, metadata, rule
 from nidome.roles.paths import Paths
 from nidome.roles.pki import TOKEN, TOKEN_ID
@@ -88,4 +88,4 @@ def _tasks(context: HostContext) -> list[Task]:
     ]
 
 
-ACCESS = Role(_ROLE, _tasks)
+ACCESS = Role(_ROLE, _tasks, applies=on_control_plane)

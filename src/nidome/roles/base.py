@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nidome.agent.resources.condition import Condition
     from nidome.model.spec import ClusterSpec, HostSpec
 
-__all__ = ["Handler", "HostContext", "InstalledArtifact", "Play", "Role", "Task"]
+__all__ = ["Handler", "HostContext", "InstalledArtifact", "Play", "Role", "Task", "on_control_plane"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,8 @@ class Task:
 
     ``fields`` names the model's fields that the resources were made from, for a change's ``because``.
     Resources of one task do not depend on each other, except that directories come first.
+    A task without resources tells of work that every run does before its first play: ``phase`` names the
+    part of the run whose time is the task's, "" where it takes none worth telling.
     """
 
     role: str
@@ -50,6 +52,7 @@ class Task:
     resources: tuple[Resource, ...]
     tags: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
+    phase: str = ""
 
     @property
     def title(self) -> str:
@@ -93,14 +96,32 @@ class Role:
     applies: Callable[[HostContext], bool] = lambda _: True
 
 
+def on_control_plane(context: HostContext) -> bool:
+    """Tell whether the API server runs on the host: for roles in plays that other hosts are in too."""
+    return context.host.is_control_plane
+
+
 @dataclass(frozen=True)
 class Play:
-    """Roles for the hosts of some groups, in order."""
+    """Roles for the hosts of some groups, in order; a play without roles is only a heading.
+
+    ``groups`` are written as in a playbook: ``all`` is every host, ``GROUP[0]`` the first host of a group.
+    """
 
     name: str
     groups: tuple[str, ...]
     roles: tuple[Role, ...]
+    tags: tuple[str, ...] = ()
 
-    def concerns(self, host: HostSpec) -> bool:
-        """Tell whether the play runs on a host."""
-        return bool(set(self.groups) & set(host.groups))
+    @property
+    def pattern(self) -> str:
+        """The host pattern, the way it is printed."""
+        return ":".join(self.groups)
+
+    def concerns(self, host: HostSpec, first_of: Mapping[str, str] | None = None) -> bool:
+        """Tell whether the play runs on a host; ``first_of`` names the first host of each group."""
+        firsts = first_of or {}
+        return any(
+            group in ("all", *host.groups) or (group.endswith("[0]") and firsts.get(group[:-3]) == host.name)
+            for group in self.groups
+        )

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nidome.agent.resources.unit import Unit
     from nidome.model.spec import ClusterSpec
 
-__all__ = ["CONTAINERD", "DNS_IMAGE", "SANDBOX_IMAGE", "USER_IMAGES", "socket_path"]
+__all__ = ["CNI", "CONTAINERD", "DNS_IMAGE", "SANDBOX_IMAGE", "USER_IMAGES", "socket_path"]
 
 _ROLE = "container-engine/containerd"
 _TAGS = ("container-engine", "containerd")
@@ -109,8 +109,13 @@ def _tasks(context: HostContext) -> list[Task]:
     )
     return [
         Task(_ROLE, "Create containerd directories", directories, _TAGS, ("containerd_storage_dir",)),
-        Task(_ROLE, "Install containerd binaries", _binaries(context), (*_TAGS, "download"), ("bin_dir",)),
-        Task(_ROLE, "Install CNI plugins", _plugins(context), (*_TAGS, "download", "network")),
+        Task(
+            _ROLE,
+            "Install containerd binaries",
+            _binaries(context),
+            (*_TAGS, "download", "upgrade"),
+            ("bin_dir",),
+        ),
         Task(
             _ROLE,
             "Write CNI configuration template",
@@ -137,6 +142,11 @@ def _optional(spec: ClusterSpec) -> list[Task]:
         ("Write the proxy of containerd", proxy(spec), PROXY_FIELDS),
     )
     return [Task(_ROLE, name, resources, _TAGS, fields) for name, resources, fields in found if resources]
+
+
+def _network(context: HostContext) -> list[Task]:
+    tags = ("network", "cni", "download", "upgrade")
+    return [Task("network_plugin/cni", "Install CNI plugins", _plugins(context), tags)]
 
 
 def _plugins(context: HostContext) -> tuple[Binary, ...]:
@@ -204,7 +214,12 @@ CONTAINERD = Role(
     _ROLE,
     _tasks,
     _handlers,
-    lambda _: (*_BINARIES, "cni-bridge", "cni-host-local", "cni-loopback", "cni-portmap"),
+    lambda _: tuple(_BINARIES),
+)
+CNI = Role(
+    "network_plugin/cni",
+    _network,
+    artifacts=lambda _: ("cni-bridge", "cni-host-local", "cni-loopback", "cni-portmap"),
 )
 # The sandbox image is needed by the first pod, CoreDNS's a moment later: unpacking it may take its time then.
 SANDBOX_IMAGE = _import("Import the sandbox image", "image-pause")

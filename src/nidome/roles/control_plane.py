@@ -10,7 +10,7 @@ from nidome.agent.resources.condition import Condition
 from nidome.agent.resources.file import File
 from nidome.roles.api_access import FIELDS, extras
 from nidome.roles.arguments import command
-from nidome.roles.base import Handler, HostContext, Role, Task
+from nidome.roles.base import Handler, HostContext, Role, Task, on_control_plane
 from nidome.roles.kubeconfigs import kubeconfig
 from nidome.roles.kubernetes import Component, kubernetes_binary
 from nidome.roles.paths import Paths, access, client_access, server_url
@@ -267,7 +267,7 @@ def _tasks(context: HostContext) -> list[Task]:
         "kubernetes/client",
         "Install kubectl",
         (kubernetes_binary(context, "kubectl"),),
-        ("client", "download"),
+        ("client", "download", "upgrade"),
         ("kube_version", "bin_dir"),
     )
     api, *others = _COMPONENTS
@@ -294,6 +294,6 @@ def _approver_handlers(context: HostContext) -> list[Handler]:
     return [Handler(_ROLE, "Restart the approver of serving certificates", unit.name, unit.inputs, _TAGS)]
 
 
-CONTROLLERS = Role(_ROLE, _controller_tasks, _controller_handlers)
-APPROVER = Role(_ROLE, _approver_tasks, _approver_handlers)
+CONTROLLERS = Role(_ROLE, _controller_tasks, _controller_handlers, applies=on_control_plane)
+APPROVER = Role(_ROLE, _approver_tasks, _approver_handlers, applies=on_control_plane)
 CONTROL_PLANE = Role(_ROLE, _tasks, _handlers, lambda _: (*(c.name for c in _COMPONENTS), "kubectl"))

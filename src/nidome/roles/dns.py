@@ -173,7 +173,7 @@ def _answer_tasks(context: HostContext) -> list[Task]:
     name = f"kubernetes.default.svc.{spec.cluster_name.value}"
     asked = {"name": name, "server": spec.dns_service_ip, "address": spec.api_service_ip}
     answer = Condition("dns", units, 120, parameters=asked)
-    return [Task(_ROLE, "Wait for DNS to answer through its ClusterIP", (answer,), _TAGS)]
+    return [Task(_ROLE, "Wait for DNS to answer through its ClusterIP", (answer,), (*_TAGS, "resolvconf"))]
 
 
 def _is_ours(context: HostContext) -> bool:

@@ -16,7 +16,7 @@ from nidome.roles.units import Service
 if TYPE_CHECKING:
     from nidome.agent.resources.base import Resource
 
-__all__ = ["KUBE_PROXY"]
+__all__ = ["KUBE_PROXY", "KUBE_PROXY_FILES"]
 
 _ROLE = "kubernetes/node"
 _TAGS = ("node", "kube-proxy", "network")
@@ -86,12 +86,17 @@ _COMPONENT = Component(
 )
 
 
-def _tasks(context: HostContext) -> list[Task]:
-    return [*_COMPONENT.install(context), _COMPONENT.start(context)]
+def _install_tasks(context: HostContext) -> list[Task]:
+    return _COMPONENT.install(context)
+
+
+def _start_tasks(context: HostContext) -> list[Task]:
+    return [_COMPONENT.start(context)]
 
 
 def _handlers(context: HostContext) -> list[Handler]:
     return [_COMPONENT.handler(context)]
 
 
-KUBE_PROXY = Role(_ROLE, _tasks, _handlers, lambda _: ("kube-proxy",))
+KUBE_PROXY_FILES = Role(_ROLE, _install_tasks, artifacts=lambda _: ("kube-proxy",))
+KUBE_PROXY = Role(_ROLE, _start_tasks, _handlers)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nidome.agent.resources.kubeobject import KubeObject
     from nidome.model.spec import ClusterSpec
 
-__all__ = ["KUBELET", "NODE", "node_ready"]
+__all__ = ["KUBELET", "KUBELET_FILES", "NODE", "node_ready"]
 
 _ROLE = "kubernetes/node"
 _TAGS = ("node", "kubelet")
@@ -202,8 +202,12 @@ def _kept(context: HostContext) -> Task:
     return Task(_ROLE, "Drop kubelet certificates of an earlier authority", (kept,), _TAGS)
 
 
-def _tasks(context: HostContext) -> list[Task]:
-    return [*_COMPONENT.install(context), _kept(context), _COMPONENT.start(context)]
+def _install_tasks(context: HostContext) -> list[Task]:
+    return [*_COMPONENT.install(context), _kept(context)]
+
+
+def _start_tasks(context: HostContext) -> list[Task]:
+    return [_COMPONENT.start(context)]
 
 
 def _handlers(context: HostContext) -> list[Handler]:
@@ -223,14 +227,23 @@ def _node_tasks(context: HostContext) -> list[Task]:
     spec, host = context.spec, context.host
     tasks = [
         Task(_ROLE, "Wait for the node to be Ready", (node_ready(context),), _TAGS),
-        Task(_ROLE, "Label the node", (_labels(context),), _TAGS, ("node_labels",)),
+        Task(
+            "kubernetes/node-label",
+            "Label the node",
+            (_labels(context),),
+            (*_TAGS, "node-label"),
+            ("node_labels",),
+        ),
     ]
     if host.node_taints.value:
         store, admin = Paths(spec).store_data, access(spec, host)
         taints = NodeTaints(host.name, host.node_taints.value, admin, APISERVER_UNIT, store)
-        tasks.append(Task(_ROLE, "Taint the node", (taints,), _TAGS, ("node_taints",)))
+        tags = (*_TAGS, "node-taint")
+        tasks.append(Task("kubernetes/node-taint", "Taint the node", (taints,), tags, ("node_taints",)))
     return tasks
 
 
-KUBELET = Role(_ROLE, _tasks, _handlers, lambda _: ("kubelet",))
+# Installed in the play of kubespray, started once the API server answers: a refused client waits for seconds.
+KUBELET_FILES = Role(_ROLE, _install_tasks, artifacts=lambda _: ("kubelet",))
+KUBELET = Role(_ROLE, _start_tasks, _handlers)
 NODE = Role(_ROLE, _node_tasks)

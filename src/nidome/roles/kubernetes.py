@@ -47,7 +47,7 @@ class Component:
             self.role,
             f"Install {self.name}",
             (kubernetes_binary(context, self.name),),
-            (*self.tags, "download"),
+            (*self.tags, "download", "upgrade"),
             ("kube_version", "bin_dir"),
         )
         files = Task(

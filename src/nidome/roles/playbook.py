@@ -1,4 +1,4 @@
-"""The plays of a cluster, in order, under the names that kubespray's users know."""
+"""The playbooks that people know from kubespray: their plays, in order and under their names."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from nidome.roles.access import ACCESS
 from nidome.roles.base import Handler, HostContext, Play, Role, Task
-from nidome.roles.container_engine import CONTAINERD, DNS_IMAGE, SANDBOX_IMAGE, USER_IMAGES
+from nidome.roles.checks import CONNECT, DOWNLOAD, FACTS, FIT, VALIDATE
+from nidome.roles.container_engine import CNI, CONTAINERD, DNS_IMAGE, SANDBOX_IMAGE, USER_IMAGES
 from nidome.roles.control_plane import APPROVER, CONTROL_PLANE, CONTROLLERS
 from nidome.roles.dns import DNS, DNS_READY, ENDPOINT
 from nidome.roles.health import HEALTH
 from nidome.roles.helm import HELM
-from nidome.roles.kube_proxy import KUBE_PROXY
-from nidome.roles.kubelet import KUBELET, NODE
+from nidome.roles.kube_proxy import KUBE_PROXY, KUBE_PROXY_FILES
+from nidome.roles.kubelet import KUBELET, KUBELET_FILES, NODE
 from nidome.roles.pki import CLIENT_PKI, PKI
 from nidome.roles.store import STORE
 from nidome.roles.system import BOOTSTRAP, PREINSTALL
@@ -23,22 +24,57 @@ if TYPE_CHECKING:
 
     from nidome.model.spec import ClusterSpec
 
-__all__ = ["CLUSTER", "HostPlay", "artifact_names", "evaluate"]
+__all__ = ["CLUSTER", "FACTS_ONLY", "HostPlay", "artifact_names", "evaluate", "first_hosts"]
 
-_ALL = ("k8s_cluster", "etcd")
-_CLUSTER = ("k8s_cluster",)
+_HOSTS = ("k8s_cluster", "etcd", "calico_rr")
+_ETCD = ("etcd", "kube_control_plane", "_kubespray_needs_etcd")
 _CONTROL = ("kube_control_plane",)
+_NODES = ("k8s_cluster",)
 
-# The API server takes longest to start, so what it needs comes first, and the rest is done while it starts.
+_BEGINNING = (
+    Play("Check Ansible version", ("all",), (CONNECT,)),
+    Play("Inventory setup and validation", ("all",), (VALIDATE,), ("always",)),
+    Play("Install bastion ssh config", ("bastion[0]",), ()),
+    Play("Bootstrap hosts for Ansible", _HOSTS, (BOOTSTRAP,)),
+    Play("Gather facts", _HOSTS, (FACTS,), ("always",)),
+)
+
+FACTS_ONLY: tuple[Play, ...] = tuple(
+    play if play.name != "Bootstrap hosts for Ansible" else Play(play.name, play.groups, ())
+    for play in _BEGINNING
+)
+"""facts.yml: look at the hosts, and change nothing."""
+
+# The numbers, names and host patterns are kubespray's, so that --list-tasks and logs read as its users know
+# them; a play without roles concerns what does not exist here. The API server takes longest to start: images
+# and certificates that others need come after its play, and are done while it starts.
 CLUSTER: tuple[Play, ...] = (
-    Play("Bootstrap hosts for Ansible", _ALL, (BOOTSTRAP,)),
-    Play("Prepare for etcd install", _ALL, (PREINSTALL, PKI)),
-    Play("Install etcd", ("etcd", "kube_control_plane"), (STORE,)),
+    *_BEGINNING,
+    Play("Prepare for etcd install", ("k8s_cluster", "etcd"), (FIT, PREINSTALL, PKI, CONTAINERD, DOWNLOAD)),
+    Play("Add worker nodes to the etcd play if needed", ("kube_node",), ()),
+    Play("Install etcd", _ETCD, (STORE,)),
+    Play("Install Kubernetes nodes", _NODES, (KUBELET_FILES, KUBE_PROXY_FILES)),
     Play("Install the control plane", _CONTROL, (CONTROL_PLANE,)),
-    Play("Install Kubernetes nodes", _CLUSTER, (CONTAINERD, CLIENT_PKI, SANDBOX_IMAGE, DNS_IMAGE)),
-    Play("Invoke kubeadm and install a CNI", _CONTROL, (CONTROLLERS, KUBELET, KUBE_PROXY, ACCESS, APPROVER)),
+    Play(
+        "Invoke kubeadm and install a CNI",
+        _NODES,
+        (
+            CLIENT_PKI,
+            CNI,
+            SANDBOX_IMAGE,
+            DNS_IMAGE,
+            CONTROLLERS,
+            KUBELET,
+            KUBE_PROXY,
+            ACCESS,
+            APPROVER,
+            NODE,
+        ),
+    ),
+    Play("Install Calico Route Reflector", ("calico_rr",), ()),
+    Play("Patch Kubernetes for Windows", ("kube_control_plane[0]",), ()),
     Play("Install Kubernetes apps", _CONTROL, (DNS, USER_IMAGES, HELM)),
-    Play("Wait for the cluster", _CLUSTER, (NODE, ENDPOINT, DNS_READY, HEALTH)),
+    Play("Apply resolv.conf changes now that cluster DNS is up", _NODES, (ENDPOINT, DNS_READY, HEALTH)),
 )
 
 
@@ -51,21 +87,26 @@ class HostPlay:
     handlers: tuple[Handler, ...]
 
 
-def _roles(plays: Sequence[Play], context: HostContext) -> list[tuple[Play, Role]]:
-    return [
-        (play, role)
-        for play in plays
-        if play.concerns(context.host)
-        for role in play.roles
-        if role.applies(context)
-    ]
+def first_hosts(spec: ClusterSpec) -> dict[str, str]:
+    """Return the name of each group's first host, for patterns such as ``bastion[0]``."""
+    firsts: dict[str, str] = {}
+    for host in spec.hosts:
+        for group in host.groups:
+            firsts.setdefault(group, host.name)
+    return firsts
+
+
+def _roles(play: Play, context: HostContext) -> list[Role]:
+    if not play.concerns(context.host, first_hosts(context.spec)):
+        return []
+    return [role for role in play.roles if role.applies(context)]
 
 
 def evaluate(plays: Sequence[Play], context: HostContext) -> list[HostPlay]:
     """Return what a host must have, play by play."""
     found = []
     for play in plays:
-        roles = [role for mine, role in _roles([play], context) if mine is play]
+        roles = _roles(play, context)
         tasks = tuple(task for role in roles for task in role.tasks(context))
         handlers = tuple(handler for role in roles for handler in role.handlers(context))
         if tasks:

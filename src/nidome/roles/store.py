@@ -104,7 +104,7 @@ def _tasks(context: HostContext) -> list[Task]:
         Task(
             role, "Create data directory", (Directory(_data_dir(context), "0700", owned=True),), tags, fields
         ),
-        Task(role, f"Install {names[0]} binaries", binaries, (*tags, "download"), ("bin_dir",)),
+        Task(role, f"Install {names[0]} binaries", binaries, (*tags, "download", "upgrade"), ("bin_dir",)),
         Task(role, f"Start {names[0]}", (_unit(context),), tags, fields),
     ]
 

@@ -86,13 +86,91 @@ def test_resources_and_titles_are_unique(variant: Variant) -> None:
 
 
 def test_tasks_are_named_as_in_kubespray(variant: Variant) -> None:
-    """Every task has a role, a name, tags in small letters and at least one resource."""
+    """Every task has a role, a name, tags in small letters, and resources or work that every run does."""
     for task in variant.tasks:
         assert task.role
         assert task.name[0].isupper()
         assert task.tags
         assert all(tag == tag.lower() for tag in task.tags)
-        assert task.resources
+        assert task.resources or "always" in task.tags
+
+
+# What users count on: the lab page and scripts look plays up by number and name.
+PLAYS = (
+    ("all", "Check Ansible version"),
+    ("all", "Inventory setup and validation"),
+    ("bastion[0]", "Install bastion ssh config"),
+    ("k8s_cluster:etcd:calico_rr", "Bootstrap hosts for Ansible"),
+    ("k8s_cluster:etcd:calico_rr", "Gather facts"),
+    ("k8s_cluster:etcd", "Prepare for etcd install"),
+    ("kube_node", "Add worker nodes to the etcd play if needed"),
+    ("etcd:kube_control_plane:_kubespray_needs_etcd", "Install etcd"),
+    ("k8s_cluster", "Install Kubernetes nodes"),
+    ("kube_control_plane", "Install the control plane"),
+    ("k8s_cluster", "Invoke kubeadm and install a CNI"),
+    ("calico_rr", "Install Calico Route Reflector"),
+    ("kube_control_plane[0]", "Patch Kubernetes for Windows"),
+    ("kube_control_plane", "Install Kubernetes apps"),
+    ("k8s_cluster", "Apply resolv.conf changes now that cluster DNS is up"),
+)
+TAGS = [
+    "facts",
+    "asserts",
+    "bootstrap_os",
+    "preinstall",
+    "container-engine",
+    "containerd",
+    "download",
+    "etcd",
+    "node",
+    "kubelet",
+    "control-plane",
+    "client",
+    "network",
+    "coredns",
+    "apps",
+    "helm",
+    "resolvconf",
+    "always",
+    "upgrade",
+]
+
+
+def test_plays_have_the_numbers_that_people_know() -> None:
+    """The plays of cluster.yml have kubespray's numbers, host patterns and names."""
+    assert tuple((play.pattern, play.name) for play in CLUSTER) == PLAYS
+
+
+def test_tags_that_people_use_exist(declared: Any, context_of: Any) -> None:
+    """Every tag that kubespray's users know and that concerns something here chooses at least one task."""
+    variant = Variant(context_of(declared(helm_enabled=True)))
+    assert set(TAGS) <= {tag for task in variant.tasks for tag in task.tags}
+
+
+@pytest.mark.parametrize(
+    ("play", "role"),
+    [
+        (6, "container-engine/containerd"),
+        (6, "kubernetes/preinstall"),
+        (8, "etcd"),
+        (9, "kubernetes/node"),
+        (10, "kubernetes/control-plane"),
+        (10, "kubernetes/client"),
+        (11, "kubernetes/kubeadm"),
+        (11, "network_plugin/cni"),
+        (14, "kubernetes-apps/ansible"),
+    ],
+)
+def test_roles_are_in_the_plays_that_people_know(usual: Variant, play: int, role: str) -> None:
+    """What kubespray does in a play is done in the play of that number here."""
+    mine = next(p for p in usual.plays if p.play is CLUSTER[play - 1])
+    assert role in {task.role for task in mine.tasks}
+
+
+def test_the_restart_of_containerd_has_kubesprays_name(usual: Variant) -> None:
+    """The handler that restarts containerd is named as in kubespray: scripts look for it."""
+    titles = [handler.title for handler in usual.handlers]
+    assert "container-engine/containerd : Containerd | restart containerd" in titles
 
 
 def test_every_reason_exists(variant: Variant) -> None:
