@@ -1,7 +1,7 @@
 """The typed events of a run. Everything printed, stored or shown is rendered from these.
 
-An event is data: ``to_json`` gives it with its ``type`` and the seconds since the run began. Readers ignore
-keys that they do not know.
+An event is data: ``to_json`` gives it with its ``type``, ``from_json`` reads it again. Readers ignore keys
+and types that they do not know.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 __all__ = [
+    "Announced",
     "Diagnostic",
     "Event",
     "PlanReady",
@@ -27,6 +28,7 @@ __all__ = [
     "TaskStarted",
     "Waited",
     "Waiting",
+    "from_json",
 ]
 
 
@@ -57,6 +59,10 @@ class RunStarted(Event):
     hosts: tuple[str, ...]
     declaration: str
     schema: int = 1
+    playbook: str = ""
+    """The playbook, by its file's name: ``cluster.yml``."""
+    scope: dict[str, Any] = field(default_factory=dict)
+    """How the run was narrowed: ``tags``, ``skip_tags``, ``limit``, ``start_at_task``, ``check``."""
 
 
 @dataclass(frozen=True)
@@ -112,11 +118,21 @@ class Staged(Event):
 
 
 @dataclass(frozen=True)
+class Announced:
+    """A task or handler that a play is going to run, on these hosts."""
+
+    task: str
+    handler: bool
+    hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class PlayStarted(Event):
-    """A play begins on its hosts."""
+    """A play begins on its hosts, none where it concerns nobody; its tasks in order, where they are known."""
 
     play: str
     hosts: tuple[str, ...]
+    tasks: tuple[Announced, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -131,7 +147,10 @@ class TaskStarted(Event):
 
 @dataclass(frozen=True)
 class TaskFinished(Event):
-    """A task's result on a host: ``status`` is ok, changed, failed, skipped or unreachable."""
+    """A task's result on a host: ``status`` is ok, changed, failed, skipped or unreachable.
+
+    ``notes`` says of a skipped task why nothing can be said about it.
+    """
 
     host: str
     play: str
@@ -142,6 +161,7 @@ class TaskFinished(Event):
     error: dict[str, str] | None = None
     handler: bool = False
     waited: bool = False
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -152,3 +172,33 @@ class RunFinished(Event):
     seconds: float
     phases: dict[str, float]
     ok: bool
+
+
+_TYPES: dict[str, type[Event]] = {
+    "diagnostic": Diagnostic,
+    "plan_ready": PlanReady,
+    "play_started": PlayStarted,
+    "run_finished": RunFinished,
+    "run_started": RunStarted,
+    "staged": Staged,
+    "staging": Staging,
+    "task_finished": TaskFinished,
+    "task_started": TaskStarted,
+    "waited": Waited,
+    "waiting": Waiting,
+}
+
+
+def from_json(data: dict[str, Any]) -> Event | None:
+    """Return the event that plain data tells of; None for a type that this release does not know."""
+    kind = _TYPES.get(data.get("type", ""))
+    if kind is None:
+        return None
+    known = {each.name for each in dataclasses.fields(kind)}
+    values: dict[str, Any] = {
+        k: tuple(v) if isinstance(v, list) else v for k, v in data.items() if k in known
+    }
+    if kind is PlayStarted:
+        tasks = values.get("tasks", ())
+        values["tasks"] = tuple(Announced(t["task"], t["handler"], tuple(t["hosts"])) for t in tasks)
+    return kind(**values)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nidome import __version__
 from nidome.agent.system import DIRECTORY
 from nidome.engine.diff import Change, Delta, Difference, compare
+from nidome.events import Announced
 from nidome.model.spec import because, plain_value
 
 if TYPE_CHECKING:
@@ -22,7 +23,17 @@ if TYPE_CHECKING:
     from nidome.roles.base import Handler, HostContext, Play, Task
     from nidome.roles.playbook import HostPlay
 
-__all__ = ["FORMAT_VERSION", "VERSION_KEY", "HostPlan", "Plan", "Step", "changed_inputs", "due", "plan_host"]
+__all__ = [
+    "FORMAT_VERSION",
+    "VERSION_KEY",
+    "HostPlan",
+    "Plan",
+    "Step",
+    "announced",
+    "changed_inputs",
+    "due",
+    "plan_host",
+]
 
 FORMAT_VERSION = "1.0"
 VERSION_KEY = "nidome"
@@ -177,6 +188,23 @@ def due(handler: Handler, observed: Observed, changed: Sequence[tuple[str, str |
         else:
             stale.add(path)
     return sorted(stale)
+
+
+def announced(play: str, hosts: Sequence[HostPlan]) -> tuple[Announced, ...]:
+    """Return a play's tasks and handlers in an order that is every host's own, each with its hosts."""
+    order: list[tuple[str, bool]] = []
+    owners: dict[tuple[str, bool], list[str]] = {}
+    for host in hosts:
+        place = 0
+        for step in host.steps:
+            key = (step.title, step.handler is not None)
+            if step.play != play:
+                continue
+            if key not in order:
+                order.insert(place, key)
+            place = order.index(key) + 1
+            owners.setdefault(key, []).append(host.host.name)
+    return tuple(Announced(title, handler, tuple(owners[title, handler])) for title, handler in order)
 
 
 class _HostPlanner:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,13 +15,16 @@ from nidome.agent.resources.binary import Binary
 from nidome.agent.resources.image import Image
 from nidome.agent.resources.kubeobject import KubeObject
 from nidome.engine.apply import HostRun
-from nidome.engine.plan import VERSION_KEY, HostPlan, Plan, plan_host
+from nidome.engine.hostpatterns import chosen
+from nidome.engine.plan import VERSION_KEY, HostPlan, Plan, announced, plan_host
+from nidome.engine.rehearsal import Rehearsal
 from nidome.engine.selection import Selection
 from nidome.engine.session import Session
 from nidome.errors import StateError, UsageError
 from nidome.events import Diagnostic, PlanReady, PlayStarted, RunFinished, Staged, Staging
 from nidome.roles.base import HostContext, InstalledArtifact
-from nidome.roles.playbook import HostPlay, artifact_names, evaluate
+from nidome.roles.listing import OPTIONAL_TAGS
+from nidome.roles.playbook import HostPlay, artifact_names, evaluate, first_hosts
 from nidome.roles.preflight import directories, require_fit, require_known, tolerated
 from nidome.roles.upgrade import BEGUN, begun, require_whole, touches_kubernetes
 
@@ -33,19 +37,23 @@ if TYPE_CHECKING:
     from nidome.model.spec import ClusterSpec, HostSpec
     from nidome.roles.base import Play
 
-__all__ = ["Options", "Run", "overridden", "require_same"]
+__all__ = ["Options", "Run", "begun_at", "overridden", "require_same", "task_unknown"]
 
 Fetch = Callable[[Sequence[str]], Mapping[str, "Artifact"]]
 
 
 @dataclass(frozen=True)
 class Options:
-    """How a run is to go about it; ``fresh`` trusts no hash that an earlier run computed."""
+    """How a run is to go about it; ``fresh`` trusts no hash that an earlier run computed.
+
+    ``forks`` is how many hosts are worked on at once.
+    """
 
     selection: Selection = field(default_factory=Selection)
     ignore_preflight: tuple[str, ...] = ()
     take_over: bool = False
     fresh: bool = False
+    forks: int = 20
 
 
 class Run:
@@ -66,7 +74,7 @@ class Run:
         self._sink = sink
         self._began = time.monotonic()
         self._artifacts: Mapping[str, Artifact] = {}
-        self._session = Session(_limited(spec, options.selection.limit), sink)
+        self._session = Session(chosen(spec, options.selection.limit), sink, forks=options.forks)
         self._contexts: dict[str, HostContext] = {}
         self._host_plays: dict[str, list[HostPlay]] = {}
 
@@ -112,6 +120,7 @@ class Run:
             self._contexts[host.name] = context
             self._host_plays[host.name] = evaluate(self._plays, context)
         self._require_known_tags()
+        self._host_plays = begun_at(self._plays, self._host_plays, self.options.selection)
         plans = self._session.each_host(self._plan_host)
         if not self.options.selection.everything:
             for plan in filter(_changes_kubernetes, plans):
@@ -122,6 +131,7 @@ class Run:
         plays = [play for plays in self._host_plays.values() for play in plays]
         tags = {t for play in plays for task in play.tasks for t in task.tags}
         tags |= {t for play in plays for handler in play.handlers for t in handler.tags}
+        tags |= {t for play in self._plays for t in play.tags} | OPTIONAL_TAGS
         unknown = self.options.selection.unknown(tags)
         if unknown:
             raise UsageError(
@@ -173,25 +183,37 @@ class Run:
         self._session.each_host(lambda h: self._begin(_of(plan, h)))
         with self._phase("stage"):
             self._session.each_host(lambda h: self._stage(_of(plan, h)))
-        runs = {h.host.name: HostRun(h, self._session.agents[h.host.name], self._sink) for h in plan.hosts}
+        runs = {
+            h.host.name: HostRun(h, self._session.agents[h.host.name], self._sink, phases=self.phases)
+            for h in plan.hosts
+        }
         with self._phase("apply"):
-            for play in self._plays:
-                self._play(play, plan, runs)
+            self._play_all(plan, runs)
         ok = not any(run.failed for run in runs.values())
         if ok and self.options.selection.everything:
             self._session.each_host(self._declare)
         self.finish({name: run.recap.to_json() for name, run in runs.items()}, ok=ok)
         return ok
 
-    def _play(self, play: Play, plan: Plan, runs: Mapping[str, HostRun]) -> None:
-        names = tuple(
-            h.host.name
-            for h in plan.hosts
-            if any(s.play == play.name for s in h.steps) and not runs[h.host.name].failed
-        )
-        if names:
-            self._sink(PlayStarted(play.name, names))
-            self._session.each_host(lambda h: runs[h.name].play(play.name))
+    def rehearse(self, plan: Plan) -> bool:
+        """Tell what carrying the plan out would do, and touch nothing; return whether it would succeed."""
+        self._sink(PlanReady(plan.to_json()))
+        runs = {h.host.name: Rehearsal(h, self._sink, self.phases) for h in plan.hosts}
+        self._play_all(plan, runs)
+        ok = not any(run.failed for run in runs.values())
+        self.finish({name: run.recap.to_json() for name, run in runs.items()}, ok=ok)
+        return ok
+
+    def _play_all(self, plan: Plan, runs: Mapping[str, HostRun] | Mapping[str, Rehearsal]) -> None:
+        """Go through the plays; one that nobody is left for is only announced, and none once all failed."""
+        for play in self._plays:
+            left = [h for h in plan.hosts if not runs[h.host.name].failed]
+            if plan.hosts and not left:
+                return
+            mine = [h for h in left if play.concerns(h.host, first_hosts(self.spec))]
+            self._sink(PlayStarted(play.name, tuple(h.host.name for h in mine), announced(play.name, mine)))
+            if any(s.play == play.name for h in mine for s in h.steps):
+                self._session.each_host(lambda h: runs[h.name].play(play.name))  # noqa: B023 - called at once
 
     def _stage(self, plan: HostPlan) -> None:
         """Send the artifacts that the plan installs and the host does not have."""
@@ -246,18 +268,6 @@ def _taking_over(task: Any) -> Any:
     return replace(task, resources=resources)
 
 
-def _limited(spec: ClusterSpec, limit: Sequence[str]) -> tuple[HostSpec, ...]:
-    for name in limit:
-        if name not in {h.name for h in spec.hosts}:
-            raise UsageError(
-                "host-unknown",
-                f"no host '{name}' in the inventory",
-                where="--limit",
-                hint="hosts: " + ", ".join(h.name for h in spec.hosts),
-            )
-    return tuple(h for h in spec.hosts if not limit or h.name in limit)
-
-
 def _of(plan: Plan, host: HostSpec) -> HostPlan:
     return next(p for p in plan.hosts if p.host.name == host.name)
 
@@ -274,6 +284,49 @@ def overridden(host: str, observed: Mapping[str, Observed]) -> Iterator[Diagnost
                 f"{host}: {identity}",
                 "declare it by a variable (docs/variables.md) and remove the file, or keep it knowingly",
             )
+
+
+def begun_at(
+    plays: Sequence[Play], host_plays: Mapping[str, list[HostPlay]], selection: Selection
+) -> dict[str, list[HostPlay]]:
+    """Return the plays without the tasks before the one that the run begins with.
+
+    Handlers stay: a process that has not read its files yet is restarted in any case.
+    """
+    if not selection.start_at:
+        return dict(host_plays)
+    titles = [
+        (number, task.title)
+        for number, play in enumerate(plays)
+        for mine in host_plays.values()
+        for each in mine
+        if each.play is play
+        for task in each.tasks
+    ]
+    first = next((found for found in titles if selection.starts_at(found[1])), None)
+    if first is None:
+        raise task_unknown(selection.start_at, [title for _, title in titles])
+    return {host: [_from(plays, each, *first) for each in mine] for host, mine in host_plays.items()}
+
+
+def _from(plays: Sequence[Play], mine: HostPlay, number: int, title: str) -> HostPlay:
+    here = next(n for n, play in enumerate(plays) if play is mine.play)
+    titles = [task.title for task in mine.tasks]
+    skipped = titles.index(title) if here == number and title in titles else 0
+    return replace(mine, tasks=() if here < number else mine.tasks[skipped:])
+
+
+def task_unknown(wanted: str, titles: Sequence[str]) -> UsageError:
+    """Return the error for a task to begin with that no play has; it names those that are near."""
+    near = difflib.get_close_matches(wanted, titles, n=3, cutoff=0.4)
+    words = [t for t in titles if wanted.strip("*?").lower() in t.lower()][:3]
+    found = list(dict.fromkeys([*words, *near]))
+    return UsageError(
+        "task-unknown",
+        f"no task matches '{wanted}'",
+        where="--start-at-task",
+        hint=f"near: {'; '.join(found)}" if found else "--list-tasks shows them all; * matches anything",
+    )
 
 
 def require_same(planned: Mapping[str, Any], now: Plan) -> None:

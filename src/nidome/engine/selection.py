@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,16 +17,24 @@ SPECIAL = ("all", "always", "never", "tagged", "untagged")
 
 @dataclass(frozen=True)
 class Selection:
-    """``tags`` (none: all) and ``skip`` choose tasks; ``limit`` (none: all) chooses hosts by name."""
+    """``tags`` (none: all) and ``skip`` choose tasks, ``limit`` (none: all) hosts by Ansible's patterns.
+
+    ``start_at`` ("": the first) is the task to begin with, by title or name; ``*`` and ``?`` match anything.
+    """
 
     tags: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
     limit: tuple[str, ...] = ()
+    start_at: str = ""
 
     @property
     def everything(self) -> bool:
         """Whether no task is left out, so that what is not declared can be told."""
-        return not self.tags and not self.skip
+        return not self.tags and not self.skip and not self.start_at
+
+    def starts_at(self, title: str) -> bool:
+        """Tell whether the run begins with the task of this title."""
+        return any(fnmatch.fnmatchcase(name, self.start_at) for name in (title, title.partition(" : ")[2]))
 
     def takes(self, tags: Sequence[str]) -> bool:
         """Tell whether a task with these tags runs: ``always`` does unless it is skipped by name.

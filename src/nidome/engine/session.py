@@ -37,6 +37,7 @@ class Session:
     hosts: Sequence[HostSpec]
     sink: Sink
     agents: dict[str, AgentConnection] = field(default_factory=dict)
+    forks: int = _FORKS
 
     def __enter__(self) -> Self:
         """Connect to every host; if one cannot be reached, none is kept."""
@@ -65,7 +66,7 @@ class Session:
         """Do something for every host, side by side; raise the first error after all have ended."""
         if len(self.hosts) == 1:
             return [work(self.hosts[0])]
-        with ThreadPoolExecutor(_FORKS) as pool:
+        with ThreadPoolExecutor(self.forks) as pool:
             futures = [pool.submit(work, host) for host in self.hosts]
         return [future.result() for future in futures]
 
