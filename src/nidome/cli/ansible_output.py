@@ -10,16 +10,30 @@ import json
 import sys
 import time
 import unicodedata
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
 
 from nidome.cli.filediff import unified
-from nidome.events import Diagnostic, PlayStarted, RunFinished, RunStarted, TaskFinished, TaskStarted
+from nidome.events import (
+    Diagnostic,
+    PlayStarted,
+    RunFinished,
+    RunStarted,
+    Staged,
+    Staging,
+    TaskFinished,
+    TaskStarted,
+    Waited,
+    Waiting,
+)
+from nidome.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nidome.events import Event
+    from nidome.progress import Item
 
 __all__ = ["AnsibleView"]
 
@@ -64,7 +78,8 @@ class AnsibleView:
     """Prints events as the default callback of Ansible does, TASKS RECAP included.
 
     With ``verbose`` each result is followed by its details as JSON; with ``diff`` it is preceded by what was
-    changed, as unified diffs. Warnings go to ``errors``. Colours are used on a terminal only.
+    changed, as unified diffs. Warnings, and what
+    is waited for long before the first play, go to ``errors``. Colours are used on a terminal only.
     """
 
     def __init__(
@@ -81,6 +96,8 @@ class AnsibleView:
         self._hosts: set[str] = set()
         self._tasks: list[_Task] = []
         self._timed: list[tuple[str, float]] = []
+        self._progress = Progress(self._errors)
+        self._under_way: dict[str, tuple[Item, ExitStack]] = {}
 
     def __call__(self, event: Event) -> None:
         """Show an event."""
@@ -89,6 +106,12 @@ class AnsibleView:
                 self._started = event.at
             case Diagnostic():
                 self._warn(event)
+            case Waiting():
+                self._wait(event.host, event.what)
+            case Staging():
+                self._wait(event.host, "sending artifacts", event.size).update(done=event.done)
+            case Waited() | Staged():
+                self._waited(event.host)
             case PlayStarted():
                 self._play(event)
             case TaskStarted():
@@ -105,6 +128,19 @@ class AnsibleView:
                 self._recap(event)
             case _:
                 pass
+
+    # Before the first play: what takes long is told beside the output, where Ansible tells nothing.
+
+    def _wait(self, host: str, what: str, total: int = 0) -> Item:
+        if host not in self._under_way:
+            stack = ExitStack()
+            item = stack.enter_context(self._progress.item(f"{host}: {what}", total=total))
+            self._under_way[host] = (item, stack)
+        return self._under_way[host][0]
+
+    def _waited(self, host: str) -> None:
+        if host in self._under_way:
+            self._under_way.pop(host)[1].close()
 
     # Plays and tasks.
 
@@ -195,7 +231,7 @@ class AnsibleView:
         for host in sorted(event.recap):
             self._say(self._counters(host, event.recap[host]))
         self._banner("TASKS RECAP")
-        self._say(_clock(event.at, self._last, event.seconds))
+        self._say(_clock(event.at, self._last, max(self._total, event.at - self._started)))
         self._say(_filled("", "="))
         for title, seconds in sorted(self._timed, key=lambda t: -t[1])[:_SLOWEST]:
             self._say(f"{title + ' ':-<70}{f' {seconds:.2f}s':->9}")

@@ -71,6 +71,7 @@ def run(args: argparse.Namespace) -> int:
     """Apply; return 0 when every host succeeded, 1 otherwise."""
     planned = _stored(args.plan) if args.plan else None
     spec, warnings = common.declared(args)
-    with common.recorded(spec, view(args.view, verbose=args.verbose), sys.argv) as sink:
+    show = view(args.view, verbose=args.verbose)
+    with common.recorded(spec, show, sys.argv, playbook="cluster.yml", scope=common.scope(args)) as sink:
         common.warn(warnings, sink)
         return 0 if converge(spec, args, sink, planned) else 1

@@ -34,6 +34,7 @@ __all__ = [
     "explained",
     "fetcher",
     "recorded",
+    "scope",
     "settings",
     "warn",
     "words",
@@ -107,9 +108,23 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 def add_view(parser: argparse.ArgumentParser) -> None:
     """Add the options that say how a run is shown."""
     parser.add_argument(
-        "--view", choices=("plain", "json", "rich"), help="how the run is shown (default: rich on a terminal)"
+        "--view",
+        choices=("plain", "json", "rich", "ansible"),
+        help="how the run is shown (default: rich on a terminal)",
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="show tasks that changed nothing too")
+
+
+def scope(args: argparse.Namespace) -> dict[str, Any]:
+    """Return how the options narrow a run, for its record; empty for a whole one."""
+    given = {
+        "tags": list(words(args.tags)),
+        "skip_tags": list(words(args.skip_tags)),
+        "limit": list(words(args.limit)),
+        "start_at_task": getattr(args, "start_at_task", ""),
+        "check": getattr(args, "check", False),
+    }
+    return {name: value for name, value in given.items() if value}
 
 
 def words(values: Sequence[str]) -> tuple[str, ...]:
@@ -253,11 +268,22 @@ def _without_values(command: Sequence[str]) -> tuple[str, ...]:
 
 
 @contextmanager
-def recorded(spec: ClusterSpec, show: Sink, command: Sequence[str]) -> Iterator[Sink]:
-    """Give a sink that shows and records a run; an error that ends the run is recorded too."""
+def recorded(
+    spec: ClusterSpec,
+    show: Sink,
+    command: Sequence[str],
+    *,
+    run: str = "",
+    playbook: str = "",
+    scope: Mapping[str, Any] | None = None,
+) -> Iterator[Sink]:
+    """Give a sink that shows and records a run; an error that ends the run is recorded too.
+
+    ``run`` is its name ("": a new one), ``playbook`` what is run, ``scope`` how it is narrowed.
+    """
     from nidome.prove.records import Recorder, new_run_id  # noqa: PLC0415 - not needed for --help
 
-    run = new_run_id()
+    run = run or new_run_id()
     recorder = Recorder(run)
 
     def sink(event: Event) -> None:
@@ -273,6 +299,8 @@ def recorded(spec: ClusterSpec, show: Sink, command: Sequence[str]) -> Iterator[
                 cluster_name(spec),
                 tuple(h.name for h in spec.hosts),
                 spec.digest,
+                playbook=playbook,
+                scope=dict(scope or {}),
             )
         )
         yield sink

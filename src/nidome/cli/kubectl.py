@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from nidome.model.spec import ClusterSpec
 
-__all__ = ["run", "split"]
+__all__ = ["lend", "program", "run", "split"]
 
 _OPTION = "--inventory"
 
@@ -43,17 +43,18 @@ def split(words: Sequence[str]) -> tuple[Path, list[str]]:
 _HINT = "nidome kubectl --inventory DIR -- get nodes"
 
 
-def _program(spec: ClusterSpec) -> Path:
+def program(spec: ClusterSpec) -> Path:
+    """Return the cluster's own kubectl; called ``kubectl``, the file is that and nothing else."""
     from nidome.artifacts.settings import Settings  # noqa: PLC0415 - not needed for --help
 
     return common.fetcher(Settings(), spec)(("kubectl",))["kubectl"].path
 
 
-def _lend(text: str) -> str:
-    """Return a path where the program that this process becomes can read ``text``: never on disk."""
+def lend(text: str) -> int:
+    """Return an open file from which a program that is started here can read ``text``: never on disk."""
     handle = os.memfd_create("kubeconfig", 0)
     os.write(handle, text.encode())
-    return f"/proc/self/fd/{handle}"
+    return handle
 
 
 def run(words: Sequence[str]) -> int:
@@ -62,8 +63,8 @@ def run(words: Sequence[str]) -> int:
     given = argparse.Namespace(inventory=inventory, extra_vars=[], strict=False, allow_pipe_lookup=False)
     spec, warnings = common.declared(given)
     common.warn(warnings)
-    program = _program(spec)
-    config = _lend(common.administrator(spec))
+    file = program(spec)
+    config = f"/proc/self/fd/{lend(common.administrator(spec))}"
     sys.stdout.flush()
     # The name that it is called by tells the program, which is several in one, to be kubectl.
-    os.execve(program, ["kubectl", *mine], {**os.environ, "KUBECONFIG": config})  # noqa: S606 - no shell
+    os.execve(file, ["kubectl", *mine], {**os.environ, "KUBECONFIG": config})  # noqa: S606 - no shell

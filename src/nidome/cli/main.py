@@ -40,6 +40,9 @@ COMMANDS: tuple[Command, ...] = (
     Command("up", "nidome.cli.up", "make a disposable host with a Ready cluster on it"),
     Command("plan", "nidome.cli.plan", "show what an apply would change, and why"),
     Command("apply", "nidome.cli.apply", "converge to the declaration"),
+    Command(
+        "playbook", "nidome.cli.playbook", "cluster.yml, reset.yml, facts.yml the way ansible-playbook does"
+    ),
     Command("status", "nidome.cli.status", "show components, versions, restarts and whether all is up"),
     Command("logs", "nidome.cli.logs", "show the journal of a component"),
     Command("kubectl", "nidome.cli.kubectl", "run kubectl against the cluster", verbatim=True),

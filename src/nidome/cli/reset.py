@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from nidome.model.spec import ClusterSpec
 
-__all__ = ["configure", "run"]
+__all__ = ["configure", "confirm", "run"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -24,14 +24,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-y", "--yes", action="store_true", help="don't ask")
 
 
-def _confirm(spec: ClusterSpec) -> bool:
+def confirm(spec: ClusterSpec, unasked: str) -> bool:
+    """Ask whether the cluster may go; ``unasked`` is the command that does without being asked.
+
+    Raises UsageError where nobody is at a terminal.
+    """
     names = ", ".join(host.name for host in spec.hosts)
     if not sys.stdin.isatty():
         raise UsageError(
             "confirmation-missing",
             f"a reset removes the cluster and its data from {names}, and there is no terminal to ask at",
             where=spec.source,
-            hint="nidome reset --yes",
+            hint=unasked,
         )
     print(f"This removes the cluster with all its data, and everything else that Nidome made, from: {names}")
     try:
@@ -45,9 +49,10 @@ def run(args: argparse.Namespace) -> int:
     from nidome.engine.reset import reset  # noqa: PLC0415 - not needed for --help
 
     spec, warnings = common.declared(args)
-    if not args.yes and not _confirm(spec):
+    if not args.yes and not confirm(spec, "nidome reset --yes"):
         print("nothing was changed")
         return 1
-    with common.recorded(spec, view(args.view, verbose=args.verbose), sys.argv) as sink:
+    show = view(args.view, verbose=args.verbose)
+    with common.recorded(spec, show, sys.argv, playbook="reset.yml") as sink:
         common.warn(warnings, sink)
         return 0 if reset(spec, sink) else 1

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from typing import TYPE_CHECKING, Any
 
+from nidome.cli import report
 from nidome.cli.tables import duration, stamp, table
 from nidome.cli.views import change_lines, phases
 
@@ -18,6 +20,7 @@ __all__ = ["configure", "render_list", "render_run", "run"]
 
 _HEAD = ("RUN", "WHEN", "COMMAND", "STATUS", "TOOK", "CHANGED", "FAILED")
 _SHOWN = 20
+_RUN = "a run's name, the beginning of it, or: last"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -28,14 +31,35 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-n", "--number", type=int, default=_SHOWN, help="at most N (default: %(default)s, 0: all)"
     )
     show = verbs.add_parser("show", help="show one run: recap, phases, what changed and why, errors")
-    show.add_argument("run", metavar="RUN", help="a run's name, the beginning of it, or: last")
+    show.add_argument("run", metavar="RUN", help=_RUN)
     for verb in (listing, show):
         verb.add_argument("--json", action="store_true", help="print JSON")
+    follow = verbs.add_parser("attach", help="follow a run's output to its end, and end as it does")
+    follow.add_argument("run", metavar="RUN", nargs="?", default="last", help=_RUN)
+    report.configure(verbs.add_parser("report", help="write the records that a lab page asks for"))
+    log = verbs.add_parser("log", help="print a run's output as ansible-playbook would have")
+    log.add_argument("run", metavar="RUN", nargs="?", default="last", help=_RUN)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show; return 0."""
-    return {"list": _list, "show": _show}[args.verb](args)
+    """Show; return 0, or what the followed run ends with."""
+    return {"list": _list, "show": _show, "attach": _attach, "log": _log, "report": report.run}[args.verb](
+        args
+    )
+
+
+def _attach(args: argparse.Namespace) -> int:
+    from nidome.cli.attach import attach  # noqa: PLC0415 - not needed for --help
+
+    return attach(args.run)
+
+
+def _log(args: argparse.Namespace) -> int:
+    from nidome.cli.attach import replay  # noqa: PLC0415 - not needed for --help
+    from nidome.prove.records import find  # noqa: PLC0415 - as above
+
+    replay(find(args.run), sys.stdout)
+    return 0
 
 
 def _list(args: argparse.Namespace) -> int:

@@ -178,7 +178,8 @@ def run(args: argparse.Namespace) -> int:
     _write(args, _machines(args, names))
     spec, warnings = common.declared(args)
     _fetch(args, spec)
-    with common.recorded(spec, view(args.view, verbose=args.verbose), sys.argv) as sink:
+    show = view(args.view, verbose=args.verbose)
+    with common.recorded(spec, show, sys.argv, playbook="cluster.yml", scope=common.scope(args)) as sink:
         common.warn(warnings, sink)
         ok = converge(spec, args, sink)
     if ok and args.view != "json":

@@ -8,6 +8,7 @@ import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TextIO
 
+from nidome.cli.ansible_output import AnsibleView
 from nidome.events import (
     Diagnostic,
     PlayStarted,
@@ -179,7 +180,12 @@ def _doing(event: Waiting | TaskStarted | Staging) -> str:
     return event.what if isinstance(event, Waiting) else event.task
 
 
-VIEWS: dict[str, type[PlainView | JsonView]] = {"plain": PlainView, "json": JsonView, "rich": TerminalView}
+VIEWS: dict[str, type[PlainView | JsonView | AnsibleView]] = {
+    "plain": PlainView,
+    "json": JsonView,
+    "rich": TerminalView,
+    "ansible": AnsibleView,
+}
 
 
 def view(name: str | None, *, verbose: bool = False, out: TextIO | None = None) -> Sink:

@@ -11,6 +11,7 @@ from nidome.engine.diff import Change
 from nidome.engine.session import Session
 from nidome.errors import NidomeError, ResourceError
 from nidome.events import PlayStarted, RunFinished, TaskFinished, TaskStarted
+from nidome.roles.playbook import RESET, first_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GONE_WITH_DATA", "STAGES", "Group", "groups", "reset"]
 
-PLAY = "Reset the hosts"
+PLAY = RESET[-1].name
 
 STAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Remove configuration", ("File",)),
@@ -72,6 +73,7 @@ class _HostReset:
     host: HostSpec
     agent: AgentConnection
     sink: Sink
+    check: bool = False
     recap: Recap = field(default_factory=Recap)
 
     @property
@@ -89,13 +91,14 @@ class _HostReset:
             self._finish("reset : Connection", "unreachable", time.monotonic(), error=error.to_json())
 
     def _purge(self) -> tuple[Change, ...]:
-        self.agent.call("purge")
+        if not self.check:
+            self.agent.call("purge")
         return ()
 
     def _remove(self, group: Group) -> None:
         def work() -> tuple[Change, ...]:
-            errors = self.agent.call("remove", ids=list(group.ids))
-            for identity, error in zip(group.ids, errors, strict=True):
+            errors = [] if self.check else self.agent.call("remove", ids=list(group.ids))
+            for identity, error in zip(group.ids, errors, strict=not self.check):
                 if error:
                     where = error["where"] or identity
                     raise ResourceError(error["code"], error["message"], where=where, hint=error["hint"])
@@ -128,17 +131,24 @@ class _HostReset:
         self.sink(TaskFinished(self.host.name, PLAY, title, status, seconds, told, error))
 
 
-def reset(spec: ClusterSpec, sink: Sink) -> bool:
+def reset(
+    spec: ClusterSpec, sink: Sink, *, hosts: Sequence[HostSpec] | None = None, check: bool = False
+) -> bool:
     """Remove all that Nidome made on the hosts of a cluster; return whether every host is clean.
 
-    Takes the run lock of every host. Killed at any point, the next one goes on where it stopped.
+    Takes the run lock of every host. Killed at any point, the next one goes on where it stopped. ``hosts``
+    (None: all) are those that are meant; with ``check`` it is told what would be removed, and nothing is.
     """
     began = time.monotonic()
-    with Session(spec.hosts, sink) as session:
-        session.lock()
+    with Session(spec.hosts if hosts is None else hosts, sink) as session:
+        if not check:
+            session.lock()
         connected = time.monotonic()
-        sink(PlayStarted(PLAY, tuple(host.name for host in spec.hosts)))
-        runs = {host.name: _HostReset(host, session.agents[host.name], sink) for host in spec.hosts}
+        firsts = first_hosts(spec)
+        for play in RESET:
+            names = tuple(h.name for h in session.hosts if play.concerns(h, firsts))
+            sink(PlayStarted(play.name, names))
+        runs = {h.name: _HostReset(h, session.agents[h.name], sink, check) for h in session.hosts}
         session.each_host(lambda host: runs[host.name].run())
     ended = time.monotonic()
     ok = all(run.clean for run in runs.values())

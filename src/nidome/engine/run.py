@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Options", "Run", "begun_at", "overridden", "require_same", "task_unknown"]
 
+_LIKE = 0.6
+"""How like a title must be to what was typed, to be named as near to it."""
+
 Fetch = Callable[[Sequence[str]], Mapping[str, "Artifact"]]
 
 
@@ -46,7 +49,8 @@ Fetch = Callable[[Sequence[str]], Mapping[str, "Artifact"]]
 class Options:
     """How a run is to go about it; ``fresh`` trusts no hash that an earlier run computed.
 
-    ``forks`` is how many hosts are worked on at once.
+    ``forks`` is how many hosts are worked on at once. ``partial`` says that the plays are not the whole
+    cluster: what they do not name is no less declared.
     """
 
     selection: Selection = field(default_factory=Selection)
@@ -54,6 +58,7 @@ class Options:
     take_over: bool = False
     fresh: bool = False
     forks: int = 20
+    partial: bool = False
 
 
 class Run:
@@ -161,7 +166,7 @@ class Run:
                 self._host_plays[host.name],
                 observed,
                 self.options.selection,
-                context.facts["ledger"],
+                () if self.options.partial else context.facts["ledger"],
             )
 
     def _resources(self, plays: Sequence[HostPlay]) -> Iterator[Resource]:
@@ -190,7 +195,7 @@ class Run:
         with self._phase("apply"):
             self._play_all(plan, runs)
         ok = not any(run.failed for run in runs.values())
-        if ok and self.options.selection.everything:
+        if ok and self.options.selection.everything and not self.options.partial:
             self._session.each_host(self._declare)
         self.finish({name: run.recap.to_json() for name, run in runs.items()}, ok=ok)
         return ok
@@ -318,15 +323,22 @@ def _from(plays: Sequence[Play], mine: HostPlay, number: int, title: str) -> Hos
 
 def task_unknown(wanted: str, titles: Sequence[str]) -> UsageError:
     """Return the error for a task to begin with that no play has; it names those that are near."""
-    near = difflib.get_close_matches(wanted, titles, n=3, cutoff=0.4)
-    words = [t for t in titles if wanted.strip("*?").lower() in t.lower()][:3]
-    found = list(dict.fromkeys([*words, *near]))
+    text = wanted.strip("*?").lower()
+    likeness = {title: _likeness(text, title.lower()) for title in titles}
+    found = [title for title in sorted(likeness, key=lambda t: -likeness[t])[:3] if likeness[title] > _LIKE]
     return UsageError(
         "task-unknown",
         f"no task matches '{wanted}'",
         where="--start-at-task",
         hint=f"near: {'; '.join(found)}" if found else "--list-tasks shows them all; * matches anything",
     )
+
+
+def _likeness(wanted: str, title: str) -> float:
+    """Return how like a title is to what was typed: as a whole, by its name, or by one of its words."""
+    name = title.partition(" : ")[2]
+    forms = (title, name, *(name.split() if " " not in wanted else ()))
+    return max(difflib.SequenceMatcher(None, wanted, form).ratio() for form in forms)
 
 
 def require_same(planned: Mapping[str, Any], now: Plan) -> None:

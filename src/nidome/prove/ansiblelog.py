@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from nidome.errors import StateError
-from nidome.events import PlayStarted, RunFinished, TaskFinished
+from nidome.events import PlayStarted, RunFinished, RunStarted, TaskFinished
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -235,8 +235,11 @@ def from_events(events: Iterable[Event]) -> PlaybookLog:
     """Return what the log of a run must say, by the run's events."""
     plays: list[tuple[PlayStarted, dict[tuple[str, bool], list[TaskFinished]]]] = []
     finished: RunFinished | None = None
+    began = 0.0
     for event in events:
-        if isinstance(event, PlayStarted):
+        if isinstance(event, RunStarted):
+            began = event.at
+        elif isinstance(event, PlayStarted):
             plays.append((event, {(task.task, task.handler): [] for task in event.tasks}))
         elif isinstance(event, TaskFinished) and plays:
             plays[-1][1].setdefault((event.task, event.handler), []).append(event)
@@ -255,7 +258,7 @@ def from_events(events: Iterable[Event]) -> PlaybookLog:
         logs,
         {host: {name: counts.get(name, 0) for name in COUNTERS} for host, counts in recap.items()},
         tuple((task, float(f"{seconds:.2f}")) for task, seconds in slowest),
-        round(finished.seconds, 3) if finished else None,
+        round(finished.at - began, 3) if finished else None,
     )
 
 

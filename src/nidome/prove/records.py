@@ -19,11 +19,25 @@ from nidome.errors import StateError
 from nidome.events import RunFinished, RunStarted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from nidome.events import Event
 
-__all__ = ["Record", "Recorder", "find", "last_of", "listing", "new_run_id", "runs_directory"]
+__all__ = [
+    "Record",
+    "Recorder",
+    "exit_code",
+    "find",
+    "last_of",
+    "listing",
+    "new_run_id",
+    "playbook_exit_code",
+    "runs_directory",
+]
+
+
+_FAILED = 2
+_UNREACHABLE = 4
 
 
 _NAMED = 5
@@ -49,7 +63,8 @@ class Recorder:
     def __init__(self, run: str, directory: Path | None = None) -> None:
         self.path = (directory or runs_directory()) / run
         try:
-            self.path.mkdir(parents=True, mode=0o700)
+            # A run in the background has its output there already.
+            self.path.mkdir(parents=True, mode=0o700, exist_ok=True)
             self._events = (self.path / "events.jsonl").open("a", encoding="utf-8")
         except OSError as error:
             raise StateError(
@@ -80,6 +95,8 @@ class Recorder:
                 "cluster": event.cluster,
                 "hosts": event.hosts,
                 "declaration": event.declaration,
+                "playbook": event.playbook,
+                "scope": event.scope,
             }
             process = {"pid": os.getpid(), "process": _process(os.getpid())}
             self._write({**started, "started": event.at, "version": event.version, **process})
@@ -132,6 +149,25 @@ class Record:
                 yield json.loads(line)
             except ValueError:
                 return
+
+
+def exit_code(meta: Mapping[str, Any]) -> int:
+    """Return what a run ended with, or would have: a playbook's as in Ansible, else 0 or 1.
+
+    0 when all went well, 2 where a host failed, 4 where one was out of reach, 1 for every other end.
+    """
+    if meta["status"] == "ok":
+        return 0
+    if meta["status"] != "failed" or meta.get("command", [])[1:2] != ["playbook"]:
+        return 1
+    return playbook_exit_code(meta["recap"])
+
+
+def playbook_exit_code(recap: Mapping[str, Mapping[str, int]]) -> int:
+    """Return what ansible-playbook ends with after such a recap."""
+    if any(counts.get("unreachable") for counts in recap.values()):
+        return _UNREACHABLE
+    return _FAILED if any(counts.get("failed") for counts in recap.values()) else 0
 
 
 def listing(directory: Path | None = None) -> list[Record]:

@@ -8,13 +8,37 @@ kubespray's users expect it, with the time that it took.
 from __future__ import annotations
 
 from nidome.roles.base import HostContext, Role, Task
-from nidome.roles.preflight import CHECKS
+from nidome.roles.preflight import CHECKS, Check
 
-__all__ = ["CONNECT", "DOWNLOAD", "FACTS", "FIT", "VALIDATE"]
+__all__ = [
+    "CONNECT",
+    "CONNECT_TITLE",
+    "DOWNLOAD",
+    "FACTS",
+    "FIT",
+    "UNCHANGED_TITLE",
+    "VALIDATE",
+    "check_title",
+]
+
+_FIT_ROLE = "kubernetes/preinstall"
+_CONNECT = Task("nidome", "Connect to the host", (), ("check", "always"), phase="connect")
+_UNCHANGED = "Stop unless settings that cannot change are as they were"
+CONNECT_TITLE = _CONNECT.title
+UNCHANGED_TITLE = f"{_FIT_ROLE} : {_UNCHANGED}"
+
+
+def check_title(check: Check) -> str:
+    """Return the title of the task that tells of a preflight check."""
+    return f"{_FIT_ROLE} : {_check_name(check)}"
+
+
+def _check_name(check: Check) -> str:
+    return f"Stop unless {check.meaning}"
 
 
 def _connect(_context: HostContext) -> list[Task]:
-    return [Task("nidome", "Connect to the host", (), ("check", "always"), phase="connect")]
+    return [_CONNECT]
 
 
 def _validate(_context: HostContext) -> list[Task]:
@@ -30,9 +54,9 @@ def _facts(_context: HostContext) -> list[Task]:
 
 
 def _fit(_context: HostContext) -> list[Task]:
-    role, tags = "kubernetes/preinstall", ("preinstall", "asserts", "always")
-    unchanged = Task(role, "Stop unless settings that cannot change are as they were", (), tags)
-    return [unchanged, *(Task(role, f"Stop unless {check.meaning}", (), tags) for check in CHECKS)]
+    tags = ("preinstall", "asserts", "always")
+    names = (_UNCHANGED, *map(_check_name, CHECKS))
+    return [Task(_FIT_ROLE, name, (), tags) for name in names]
 
 
 def _download(_context: HostContext) -> list[Task]:
@@ -46,5 +70,5 @@ def _download(_context: HostContext) -> list[Task]:
 CONNECT = Role("nidome", _connect)
 VALIDATE = Role("validate_inventory", _validate)
 FACTS = Role("nidome", _facts)
-FIT = Role("kubernetes/preinstall", _fit)
+FIT = Role(_FIT_ROLE, _fit)
 DOWNLOAD = Role("download", _download)

@@ -24,7 +24,19 @@ if TYPE_CHECKING:
 
     from nidome.model.spec import ClusterSpec
 
-__all__ = ["CLUSTER", "FACTS_ONLY", "HostPlay", "artifact_names", "evaluate", "first_hosts"]
+__all__ = [
+    "CLUSTER",
+    "FACTS_ONLY",
+    "KUBESPRAY",
+    "RESET",
+    "HostPlay",
+    "artifact_names",
+    "evaluate",
+    "first_hosts",
+]
+
+KUBESPRAY = "v2.32.0"
+"""The release of kubespray whose plays these are, by its tag."""
 
 _HOSTS = ("k8s_cluster", "etcd", "calico_rr")
 _ETCD = ("etcd", "kube_control_plane", "_kubespray_needs_etcd")
@@ -76,6 +88,13 @@ CLUSTER: tuple[Play, ...] = (
     Play("Install Kubernetes apps", _CONTROL, (DNS, USER_IMAGES, HELM)),
     Play("Apply resolv.conf changes now that cluster DNS is up", _NODES, (ENDPOINT, DNS_READY, HEALTH)),
 )
+
+
+RESET: tuple[Play, ...] = (
+    *(Play(play.name, play.groups, ()) for play in _BEGINNING),
+    Play("Reset cluster", _HOSTS, ()),
+)
+"""reset.yml: what its last play removes is told by each host's own ledger."""
 
 
 @dataclass(frozen=True)

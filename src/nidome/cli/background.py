@@ -1,0 +1,91 @@
+"""Runs that go on without their terminal: a process of its own; its output is kept in the run's record."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from nidome.errors import StateError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["OUTPUT", "Background", "leave"]
+
+OUTPUT = "output.log"
+"""What a run in the background prints, in its record's directory."""
+
+
+class Background:
+    """The process in the background; whoever started it waits for :meth:`arrived`."""
+
+    def __init__(self, signal_end: int) -> None:
+        self._signal_end = signal_end
+
+    def arrived(self) -> None:
+        """Say that the run has begun and can be followed: its starter may go."""
+        os.write(self._signal_end, b"+")
+        os.close(self._signal_end)
+
+
+def leave(record: Path) -> Background | None:
+    """Go on in a process without a terminal; return it there, and None in the one that was called.
+
+    That one returns when the run has begun. Raises StateError where it ended before.
+    """
+    output = _output(record)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read)
+        _become_own_session(output)
+        return Background(write)
+    os.close(write)
+    os.close(output)
+    os.waitpid(child, 0)
+    with os.fdopen(read, "rb") as begun:
+        if begun.read(1) != b"+":
+            raise _ended(record)
+    return None
+
+
+def _output(record: Path) -> int:
+    try:
+        record.mkdir(parents=True, mode=0o700, exist_ok=True)
+        return os.open(record / OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+    except OSError as error:
+        raise StateError(
+            "record-unwritable",
+            f"the run's output cannot be kept: {error.strerror}",
+            where=str(record),
+            hint="free space, or point NIDOME_STATE_DIR elsewhere",
+        ) from None
+
+
+def _become_own_session(output: int) -> None:
+    """Leave terminal, session and process group: what ends those ends this no more."""
+    os.setsid()
+    # The first child of a session could get a terminal again; its own child cannot.
+    if os.fork():
+        os._exit(0)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (output, 1), (output, 2)):
+        os.dup2(source, target)
+
+
+def _ended(record: Path) -> StateError:
+    try:
+        said = (record / OUTPUT).read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        said = ""
+    return StateError(
+        "run-not-begun",
+        said or "the run ended before it began",
+        where=str(record / OUTPUT),
+        hint="run it without --detach",
+    )
