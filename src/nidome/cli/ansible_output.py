@@ -10,11 +10,11 @@ import json
 import sys
 import time
 import unicodedata
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
 
 from nidome.cli.filediff import unified
+from nidome.cli.views import WaitView
 from nidome.events import (
     Diagnostic,
     PlayStarted,
@@ -27,13 +27,11 @@ from nidome.events import (
     Waited,
     Waiting,
 )
-from nidome.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nidome.events import Event
-    from nidome.progress import Item
 
 __all__ = ["AnsibleView"]
 
@@ -96,8 +94,8 @@ class AnsibleView:
         self._hosts: set[str] = set()
         self._tasks: list[_Task] = []
         self._timed: list[tuple[str, float]] = []
-        self._progress = Progress(self._errors)
-        self._under_way: dict[str, tuple[Item, ExitStack]] = {}
+        # Where Ansible tells nothing, what takes long is told beside the output.
+        self._waits = WaitView(self._errors)
 
     def __call__(self, event: Event) -> None:
         """Show an event."""
@@ -106,12 +104,8 @@ class AnsibleView:
                 self._started = event.at
             case Diagnostic():
                 self._warn(event)
-            case Waiting():
-                self._wait(event.host, event.what)
-            case Staging():
-                self._wait(event.host, "sending artifacts", event.size).update(done=event.done)
-            case Waited() | Staged():
-                self._waited(event.host)
+            case Waiting() | Waited() | Staging() | Staged():
+                self._waits(event)
             case PlayStarted():
                 self._play(event)
             case TaskStarted():
@@ -128,19 +122,6 @@ class AnsibleView:
                 self._recap(event)
             case _:
                 pass
-
-    # Before the first play: what takes long is told beside the output, where Ansible tells nothing.
-
-    def _wait(self, host: str, what: str, total: int = 0) -> Item:
-        if host not in self._under_way:
-            stack = ExitStack()
-            item = stack.enter_context(self._progress.item(f"{host}: {what}", total=total))
-            self._under_way[host] = (item, stack)
-        return self._under_way[host][0]
-
-    def _waited(self, host: str) -> None:
-        if host in self._under_way:
-            self._under_way.pop(host)[1].close()
 
     # Plays and tasks.
 

@@ -8,7 +8,6 @@ import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TextIO
 
-from nidome.cli.ansible_output import AnsibleView
 from nidome.events import (
     Diagnostic,
     PlayStarted,
@@ -180,11 +179,10 @@ def _doing(event: Waiting | TaskStarted | Staging) -> str:
     return event.what if isinstance(event, Waiting) else event.task
 
 
-VIEWS: dict[str, type[PlainView | JsonView | AnsibleView]] = {
+VIEWS: dict[str, type[PlainView | JsonView]] = {
     "plain": PlainView,
     "json": JsonView,
     "rich": TerminalView,
-    "ansible": AnsibleView,
 }
 
 
@@ -192,6 +190,10 @@ def view(name: str | None, *, verbose: bool = False, out: TextIO | None = None) 
     """Return the view of that name; by default a live one on a terminal, plain lines elsewhere."""
     stream = out or sys.stdout
     chosen = name or ("rich" if stream.isatty() else "plain")
+    if chosen == "ansible":
+        from nidome.cli.ansible_output import AnsibleView  # noqa: PLC0415 - built upon this module
+
+        return AnsibleView(stream, verbose=verbose)
     return VIEWS[chosen](stream, verbose=verbose)
 
 
