@@ -53,7 +53,7 @@ def test_kubectl_host_down(
 ) -> None:
     """Kubectl is not started for a cluster whose host does not answer."""
     del unreachable
-    monkeypatch.setattr("nidome.cli.kubectl._program", lambda _: "/bin/false")
+    monkeypatch.setattr("nidome.cli.kubectl.program", lambda _: "/bin/false")
     code, _, err = nidome("kubectl", "get", "nodes")
     assert code == 1
     assert err.startswith("error[host-unreachable]")
