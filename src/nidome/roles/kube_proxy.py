@@ -86,17 +86,17 @@ _COMPONENT = Component(
 )
 
 
-def _install_tasks(context: HostContext) -> list[Task]:
-    return _COMPONENT.install(context)
+def _files_tasks(context: HostContext) -> list[Task]:
+    return [_COMPONENT.files(context)]
 
 
-def _start_tasks(context: HostContext) -> list[Task]:
-    return [_COMPONENT.start(context)]
+def _tasks(context: HostContext) -> list[Task]:
+    return [_COMPONENT.binary(context), _COMPONENT.start(context)]
 
 
 def _handlers(context: HostContext) -> list[Handler]:
     return [_COMPONENT.handler(context)]
 
 
-KUBE_PROXY_FILES = Role(_ROLE, _install_tasks, artifacts=lambda _: ("kube-proxy",))
-KUBE_PROXY = Role(_ROLE, _start_tasks, _handlers)
+KUBE_PROXY_FILES = Role(_ROLE, _files_tasks)
+KUBE_PROXY = Role(_ROLE, _tasks, _handlers, lambda _: ("kube-proxy",))

@@ -202,12 +202,12 @@ def _kept(context: HostContext) -> Task:
     return Task(_ROLE, "Drop kubelet certificates of an earlier authority", (kept,), _TAGS)
 
 
-def _install_tasks(context: HostContext) -> list[Task]:
-    return [*_COMPONENT.install(context), _kept(context)]
+def _files_tasks(context: HostContext) -> list[Task]:
+    return [_COMPONENT.files(context), _kept(context)]
 
 
-def _start_tasks(context: HostContext) -> list[Task]:
-    return [_COMPONENT.start(context)]
+def _tasks(context: HostContext) -> list[Task]:
+    return [_COMPONENT.binary(context), _COMPONENT.start(context)]
 
 
 def _handlers(context: HostContext) -> list[Handler]:
@@ -243,7 +243,8 @@ def _node_tasks(context: HostContext) -> list[Task]:
     return tasks
 
 
-# Installed in the play of kubespray, started once the API server answers: a refused client waits for seconds.
-KUBELET_FILES = Role(_ROLE, _install_tasks, artifacts=lambda _: ("kubelet",))
-KUBELET = Role(_ROLE, _start_tasks, _handlers)
+# Its files are written in kubespray's play. Its program comes after the API server's, of which it must not be
+# ahead, and is started once that answers: a refused client waits for seconds.
+KUBELET_FILES = Role(_ROLE, _files_tasks)
+KUBELET = Role(_ROLE, _tasks, _handlers, lambda _: ("kubelet",))
 NODE = Role(_ROLE, _node_tasks)

@@ -43,17 +43,22 @@ class Component:
 
     def install(self, context: HostContext) -> list[Task]:
         """Return the tasks that put its binary and its files in place."""
-        binary = Task(
+        return [self.binary(context), self.files(context)]
+
+    def binary(self, context: HostContext) -> Task:
+        """Return the task that puts its binary in place."""
+        return Task(
             self.role,
             f"Install {self.name}",
             (kubernetes_binary(context, self.name),),
             (*self.tags, "download", "upgrade"),
             ("kube_version", "bin_dir"),
         )
-        files = Task(
-            self.role, f"Write {self.name} configuration", self.configuration(context), self.tags, self.fields
-        )
-        return [binary, files]
+
+    def files(self, context: HostContext) -> Task:
+        """Return the task that writes what it reads."""
+        name, resources = f"Write {self.name} configuration", self.configuration(context)
+        return Task(self.role, name, resources, self.tags, self.fields)
 
     def start(self, context: HostContext) -> Task:
         """Return the task that has it running."""

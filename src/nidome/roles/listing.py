@@ -21,8 +21,16 @@ OPTIONAL_TAGS = frozenset({"helm", "images", "node-taint"})
 """Tags of tasks that exist only where something is declared: no mistake where it is not."""
 
 # Titles and tags follow from the declaration; from the host only whether a task is there at all. These are
-# the facts that decide it, for the host that needs most.
-_FACTS: dict[str, Any] = {"systemd": 0, "cgroup": 2, "cap_sys_resource": True, "resolved": False}
+# the facts of a host on which nothing is yet, and that needs most: an old systemd.
+_FACTS: dict[str, Any] = {
+    **dict.fromkeys(("hostname", "architecture", "os", "os_version", "kernel", "python", "nft"), ""),
+    **dict.fromkeys(("uid", "systemd", "cpus", "memory_mib"), 0),
+    **dict.fromkeys(("os_like", "cgroup_controllers", "listening", "routes", "addresses"), ()),
+    **dict.fromkeys(("sockets", "directories", "units", "ledger"), ()),
+    **{name: {} for name in ("free_mib", "writable", "filesystems", "declared")},
+    **dict.fromkeys(("cap_sys_resource", "resolved", "openssl"), False),
+    "cgroup": 2,
+}
 
 
 class _Named(Mapping[str, InstalledArtifact]):

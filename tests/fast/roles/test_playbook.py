@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import subprocess
 import tomllib
 from typing import TYPE_CHECKING, Any
@@ -165,6 +166,14 @@ def test_roles_are_in_the_plays_that_people_know(usual: Variant, play: int, role
     """What kubespray does in a play is done in the play of that number here."""
     mine = next(p for p in usual.plays if p.play is CLUSTER[play - 1])
     assert role in {task.role for task in mine.tasks}
+
+
+def test_no_program_is_ahead_of_the_api_server(usual: Variant) -> None:
+    """The API server's program is replaced before those of the components that talk to it."""
+    titles = [task.title for task in usual.tasks]
+    first = titles.index("kubernetes/control-plane : Install kube-apiserver")
+    others = [n for n, title in enumerate(titles) if re.search(r" : Install (kube|helm)", title)]
+    assert min(others) == first
 
 
 def test_the_restart_of_containerd_has_kubesprays_name(usual: Variant) -> None:
