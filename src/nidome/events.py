@@ -190,10 +190,20 @@ _TYPES: dict[str, type[Event]] = {
 
 
 def from_json(data: dict[str, Any]) -> Event | None:
-    """Return the event that plain data tells of; None for a type that this release does not know."""
+    """Return the event that plain data tells of; None for a type that this release does not know.
+
+    ValueError where the data lacks what an event of its type must have.
+    """
     kind = _TYPES.get(data.get("type", ""))
     if kind is None:
         return None
+    try:
+        return _made(kind, data)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a whole event: {error}") from None
+
+
+def _made(kind: type[Event], data: dict[str, Any]) -> Event:
     known = {each.name for each in dataclasses.fields(kind)}
     values: dict[str, Any] = {
         k: tuple(v) if isinstance(v, list) else v for k, v in data.items() if k in known

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TextIO
 
+    from nidome.events import Event
     from nidome.prove.records import Record
 
 __all__ = ["attach", "replay"]
@@ -51,11 +52,11 @@ def _copy(path: Path, record: Record) -> None:
 
 def _render(record: Record) -> None:
     """Show the events of a run that has its output elsewhere: the way its own command would."""
-    from nidome.events import RunStarted, from_json  # noqa: PLC0415 - not needed for --help
+    from nidome.events import RunStarted  # noqa: PLC0415 - not needed for --help
 
     show: Callable[..., None] | None = None
     for line in _lines(record.path / "events.jsonl", record):
-        event = from_json(json.loads(line))
+        event = _event(line)
         if isinstance(event, RunStarted):
             show = view("ansible" if event.command[1:2] == ("playbook",) else None)
         if event is not None and show is not None:
@@ -67,6 +68,17 @@ def _render(record: Record) -> None:
             error["code"], error["message"], where=error.get("where", ""), hint=error.get("hint", "")
         )
         print(told.render(), file=sys.stderr)
+
+
+def _event(line: str) -> Event | None:
+    """Return the event of a record's line; None for one that is damaged, or of a later release."""
+    from nidome.events import from_json  # noqa: PLC0415 - not needed for --help
+
+    try:
+        data = json.loads(line)
+        return from_json(data) if isinstance(data, dict) else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def _lines(path: Path, record: Record) -> Iterator[str]:
@@ -99,10 +111,8 @@ def _running(record: Record) -> bool:
 
 def replay(record: Record, out: TextIO, errors: TextIO | None = None) -> None:
     """Print a recorded run the way ansible-playbook would have; its warnings to ``errors``."""
-    from nidome.events import from_json  # noqa: PLC0415 - not needed for --help
-
     show = AnsibleView(out, errors=errors)
     for data in record.events():
-        event = from_json(data)
+        event = _event(json.dumps(data))
         if event is not None:
             show(event)

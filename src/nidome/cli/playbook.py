@@ -29,11 +29,12 @@ __all__ = ["configure", "run"]
 
 _UNAVAILABLE = {
     "scale.yml": "this release makes clusters of one host: there is none to add",
-    "upgrade-cluster.yml": "this release cannot upgrade a cluster that exists",
+    "upgrade-cluster.yml": "cluster.yml brings a cluster of one host to the kube_version that is declared",
     "remove-node.yml": "this release makes clusters of one host; reset.yml removes it",
     "recover-control-plane.yml": "this release makes clusters of one control-plane host",
 }
 _CONFIRM = "reset_confirmation"
+_CONFIRMS = (_CONFIRM, "skip_confirmation")
 _COMMAND_LINE = Origin("command line")
 
 
@@ -189,7 +190,7 @@ def _confirmed(args: argparse.Namespace) -> bool:
     kept, said = [], False
     for value in args.extra_vars:
         words = [] if value.startswith(("@", "{", "[")) else value.split()
-        mine = [word for word in words if word.partition("=")[0] == _CONFIRM]
+        mine = [word for word in words if word.partition("=")[0] in _CONFIRMS]
         said = said or any(word.partition("=")[2].strip("'\"").lower() in ("yes", "true") for word in mine)
         rest = " ".join(word for word in words if word not in mine) if mine else value
         kept += [rest] if rest else []

@@ -41,10 +41,12 @@ _RETRY = re.compile(r"FAILED - RETRYING: \[(?P<host>[^\]]+)\]: .*\((?P<left>\d+)
 _INCLUDED = re.compile(r"included: .+ for (?P<hosts>\S+(?:, \S+)*)(?: => \(item=.*)?")
 _ITEM = re.compile(r"\s*\(item=(?P<item>.*?)\)\s*(?:=> .*)?")
 _COUNTS = re.compile(r"(?P<host>\S.*?)\s+: (?P<counts>ok=\d+\s.*)")
+_COUNT = re.compile(r"(\w+)=([0-9]{1,9})\b")
 _TIMES = re.compile(
-    r"\w+ \d{2} \w+ \d{4}\s+\d{2}:\d{2}:\d{2} [+-]\d{4} \([\d:.]+\)\s+(?P<total>[\d:.]+) \*+\s*"
+    r"\w+ \d{2} \w+ \d{4}\s+\d{2}:\d{2}:\d{2} [+-]\d{4} "
+    r"\([\d:.]+\)\s+(?P<total>[0-9]{1,6}:[0-9]{2}:[0-9]{2}\.[0-9]{3}) \*+\s*"
 )
-_SLOW = re.compile(r"(?P<name>.+?) -{3,} ?(?P<seconds>\d+\.\d{2})s\s*")
+_SLOW = re.compile(r"(?P<name>.+?) -{3,} ?(?P<seconds>[0-9]{1,9}\.[0-9]{2})s\s*")
 _STATUS = {"ok": "ok", "changed": "changed", "skipping": "skipped"}
 
 
@@ -190,8 +192,8 @@ class _Reader:
     def _in_recap(self, line: str) -> None:
         found = _COUNTS.fullmatch(line)
         if found:
-            counts = dict(word.split("=") for word in found["counts"].split())
-            self._recap[found["host"]] = {name: int(counts.get(name, 0)) for name in COUNTERS}
+            counts = {name: int(count) for name, count in _COUNT.findall(found["counts"])}
+            self._recap[found["host"]] = {name: counts.get(name, 0) for name in COUNTERS}
 
     def _in_times(self, line: str) -> None:
         if found := _TIMES.fullmatch(line):

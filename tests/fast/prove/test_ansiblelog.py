@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nidome.errors import StateError
 from nidome.prove.ansiblelog import PlaybookLog, Result, parse
@@ -119,3 +121,17 @@ def test_a_log_that_is_not_whole_is_refused(text: str, code: str) -> None:
     with pytest.raises(StateError) as caught:
         parse(text, where="cluster-1.log")
     assert (caught.value.code, caught.value.where) == (code, "cluster-1.log")
+
+
+_PIECES = st.sampled_from(
+    [*PROFILED.splitlines(), "node1 : ok=1 changed=x failed", "changed: [", "fatal: [a]: FAILED!"]
+)
+
+
+@given(st.lists(_PIECES | st.text(max_size=60), max_size=40).map("\n".join))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    """Whatever a file holds, it is read as a log or refused with an error, never a traceback."""
+    try:
+        parse(text)
+    except StateError as error:
+        assert error.code in ("log-empty", "log-truncated")  # noqa: PT017 - either is right
