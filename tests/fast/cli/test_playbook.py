@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -22,7 +23,7 @@ from nidome.roles.listing import listing as listed
 from nidome.roles.playbook import CLUSTER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     Call = Callable[..., tuple[int, str, str]]
 
@@ -238,7 +239,7 @@ def test_looking_on_can_be_ended(slow: Path) -> None:
     """Ctrl-C in attach ends only the looking on."""
     assert _start("playbook", "cluster.yml", "--detach").returncode == 0
     looking = subprocess.Popen([PROGRAM, "runs", "attach"], stderr=subprocess.PIPE, text=True)
-    _wait_for_handler(looking.pid)
+    _wait_for_follower(looking.pid)
     looking.send_signal(signal.SIGINT)
     _, err = looking.communicate(timeout=60)
     assert looking.returncode == 130
@@ -248,12 +249,18 @@ def test_looking_on_can_be_ended(slow: Path) -> None:
     assert _start("runs", "attach").returncode == 4
 
 
-def _wait_for_handler(pid: int) -> None:
+def _wait_for_follower(pid: int) -> None:
     """Wait until a program follows: it has the kept output open."""
     deadline = time.monotonic() + 60
-    while not any("output.log" in str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()):
+    while not any("output.log" in name for name in _open_files(pid)):
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def _open_files(pid: int) -> Iterator[str]:
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed since
+            yield str(link.readlink())
 
 
 @pytest.mark.usefixtures("unreachable")
