@@ -178,6 +178,7 @@ _WRONG = [
     ('bin_dir: "{{ a }}"\na: "{{ b }}"\nb: "{{ c }}"\n', "template-undefined", "variable c,", 3, "set c"),
     ('bin_dir: "{{ d.keyy }}"\nd: {key: /a}\n', "template-undefined", "a mapping for 'keyy'", 1, "mean key?"),
     ("bin_dir:\n  '{{ hostvars.node9.ip }}'\n", "template-undefined", "'node9'", 2, "did you mean node1?"),
+    ('bin_dir: "{{ [1][nobody] }}"\n', "template-undefined", "variable nobody,", 1, "set nobody"),
     ('bin_dir: "{{ ansible_env.HOME }}"\n', "template-undefined", "ansible_env", 1, "facts are gathered"),
     ('bin_dir: "{{ playbook_dir }}"\n', "template-undefined", "playbook_dir", 1, "inventory_dir"),
     ('bin_dir: "{{ undef(hint=\'choose one\') }}"\n', "template-undefined", "choose one", 1, "set"),

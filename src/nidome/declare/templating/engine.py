@@ -368,8 +368,12 @@ class Engine:
             hint = hint or f"docs/inventory.md lists the {what}s"
         raise Problem("template-filter", message, hint=hint, line=node.lineno, name=node.name)
 
-    def _undefined(self, text: str, undefined: Undefined, scope: Scope) -> Problem:
-        name = str(undefined._undefined_name or "")  # noqa: SLF001 - Jinja2 has no other way to ask for it
+    def _undefined(self, text: str, undefined: Undefined, scope: Scope) -> Exception:
+        """Return the error for something undefined, or for the key that it was asked by."""
+        name: Any = undefined._undefined_name  # noqa: SLF001 - Jinja2 has no other way to ask for it
+        if isinstance(name, Undefined):
+            return name.cause or self._undefined(text, name, scope)
+        name = "" if name is None else str(name)
         holder = undefined._undefined_obj  # noqa: SLF001 - as above
         if holder is not missing:
             keys = [str(key) for key in holder] if isinstance(holder, Mapping) else []
