@@ -455,4 +455,4 @@ def _said(error: BaseException) -> str:
 
 def _kind(value: Any) -> str:
     kinds = ((Mapping, "a mapping"), ((list, tuple), "a list"), (str, "a text"))
-    return next((name for kind, name in kinds if isinstance(value, kind)), f"the value {value!s:.60}")
+    return next((name for kind, name in kinds if isinstance(value, kind)), "a value")
