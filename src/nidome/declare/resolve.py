@@ -54,9 +54,10 @@ def resolve(inventory: Inventory, *, allow_pipe: bool = False) -> ClusterSpec:
     """Return the cluster an inventory declares, each value typed and sourced, not yet checked as a whole."""
     names = [host for host in inventory.hosts if not set(_GROUPS).isdisjoint(inventory.groups_of(host))]
     templates = Templates(inventory, lambda values, name: _unset(values, name, len(names)), allow_pipe)
-    variables = {host: templates.of(host) for host in _by_weight(inventory, names)}
-    cluster = _cluster_values(variables)
-    hosts = tuple(_host(inventory, name, variables[name]) for name in names)
+    with templates:
+        variables = {host: templates.of(host) for host in _by_weight(inventory, names)}
+        cluster = _cluster_values(variables)
+        hosts = tuple(_host(inventory, name, variables[name]) for name in names)
     return ClusterSpec(source=str(inventory.path), hosts=hosts, **cluster)
 
 

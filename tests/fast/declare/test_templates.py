@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+import resource
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nidome.declare.resolve import load
+from nidome.declare.inventory import read_inventory
+from nidome.declare.resolve import load, resolve
 from nidome.declare.templating import engine, filters, lookups
+from nidome.declare.templating.values import HostValues, Templates
 from nidome.errors import DeclarationError
 from nidome.provenance import DEFAULT
 
@@ -114,9 +119,6 @@ def test_each_host_has_its_own_value(tmp_path: Path) -> None:
         "  other: '{{ hostvars[other].ansible_host }}'\n"
         "other: '{{ groups.kube_node | difference([inventory_hostname]) | first }}'\n"
     )
-    from nidome.declare.inventory import read_inventory  # noqa: PLC0415 - two hosts make no cluster yet
-    from nidome.declare.resolve import resolve  # noqa: PLC0415 - as above
-
     labels = {host.name: host.node_labels.value for host in resolve(read_inventory(tmp_path)).hosts}
     assert labels == {
         "node1": {"name": "rack-node1", "other": "192.168.50.6", "rack": "rack"},
@@ -314,6 +316,37 @@ def test_a_template_in_another_thread_is_bounded_by_what_is_counted(inventory: M
     thread.start()
     thread.join()
     assert codes == ["template-bounds"]
+
+
+@pytest.mark.parametrize("expression", ["{{ '/' ~ 'a' }}", "{{ nobody }}", "{{ 'a'.ljust(10**10) }}"])
+def test_limits_end_with_the_reading(inventory: Make, expression: str) -> None:
+    """The limits of time and memory that templates have are gone when the inventory is read, or refused."""
+    before = resource.getrlimit(resource.RLIMIT_AS), signal.getsignal(signal.SIGVTALRM)
+    with suppress(DeclarationError):
+        load(inventory({_ALL: f'bin_dir: "{expression}"\n'}))
+    assert (resource.getrlimit(resource.RLIMIT_AS), signal.getsignal(signal.SIGVTALRM)) == before
+    assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0, 0)
+
+
+def test_what_is_the_same_for_all_hosts_is_rendered_once(tmp_path: Path) -> None:
+    """Hosts share a rendered value where all that it used is the same for them, and only there."""
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "inventory.ini").write_text(_TWO.replace("192.168.50.6", "192.168.50.6 own=2"))
+    (tmp_path / _ALL).write_text(
+        "own: 1\nbase: a\nshared: '{{ base }}-{{ deeper }}'\ndeeper: '{{ base }}'\n"
+        "differs: '{{ deeper2 }}'\ndeeper2: '{{ own }}'\nnamed: '{{ inventory_hostname }}'\n"
+        "fixed: '{{ hostvars.node2.differs }}'\n"
+    )
+    templates = Templates(read_inventory(tmp_path / "inventory.ini"), _no_default)
+    one, two = templates.of("node1"), templates.of("node2")
+    same = {name: one.get(name) is two.get(name) for name in ("shared", "differs", "named", "fixed")}
+    assert same == {"shared": True, "differs": False, "named": False, "fixed": True}
+    assert [values.find("differs") for values in (one, two)] == ["1", "2"]
+    assert [values.find("fixed") for values in (one, two)] == ["2", "2"]
+
+
+def _no_default(_values: HostValues, name: str) -> Any:
+    raise KeyError(name)
 
 
 def test_pipe_runs_a_command_only_where_it_is_allowed(inventory: Make) -> None:

@@ -19,7 +19,7 @@ from nidome.declare.templating.problems import OutOfBounds
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-__all__ = ["MAX_ITEMS", "MAX_STEPS", "MAX_TEXT", "OPERATIONS", "bounded", "check_text", "unrolled"]
+__all__ = ["MAX_ITEMS", "MAX_STEPS", "MAX_TEXT", "OPERATIONS", "Guard", "check_text", "guarded", "unrolled"]
 
 MAX_STEPS = 200_000
 """Rounds of all loops and calls of all macros of one value."""
@@ -90,30 +90,39 @@ OPERATIONS: Mapping[str, Callable[[Any, Any], Any]] = {"*": _times, "**": _power
 """The operators whose results can be far larger than what they are given."""
 
 
-@contextmanager
-def bounded() -> Iterator[None]:
-    """Limit processor time and memory of what runs inside; OutOfBounds where a limit is met."""
-    with _time(), _memory():
+class Guard:
+    """Limits of processor time and memory, set up once; ``value`` is entered for each value."""
+
+    def __init__(self, *, timed: bool) -> None:
+        self._timed = timed
+
+    @contextmanager
+    def value(self) -> Iterator[None]:
+        """Limit what runs inside; OutOfBounds where a limit is met."""
+        if self._timed:
+            # Again and again: what runs may catch the first one.
+            signal.setitimer(signal.ITIMER_VIRTUAL, _SECONDS, _SECONDS / 5)
         try:
             yield
         except MemoryError:
             hint = "write the value itself"
             raise OutOfBounds("the template needs more memory than any value has", hint) from None
+        finally:
+            if self._timed:
+                signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
 
 @contextmanager
-def _time() -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGVTALRM, _too_long)
-    # Again and again: what runs may catch the first one.
-    signal.setitimer(signal.ITIMER_VIRTUAL, _SECONDS, _SECONDS / 5)
+def guarded() -> Iterator[Guard]:
+    """Set up the limits for all values that are rendered inside."""
+    timed = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGVTALRM, _too_long) if timed else None
     try:
-        yield
+        with _memory():
+            yield Guard(timed=timed)
     finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
+        if timed:
+            signal.signal(signal.SIGVTALRM, before)
 
 
 def _too_long(_signal: int, _frame: object) -> None:
@@ -124,8 +133,9 @@ def _too_long(_signal: int, _frame: object) -> None:
 @contextmanager
 def _memory() -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    most = _address_space() + _MEMORY
-    if not _address_space() or (soft != resource.RLIM_INFINITY and soft < most):
+    present = _address_space()
+    most = present + _MEMORY
+    if not present or (soft != resource.RLIM_INFINITY and soft < most):
         yield
         return
     with suppress(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from functools import wraps
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ from jinja2.utils import missing
 from yaml import YAMLError
 
 from nidome.declare.templating import filters
-from nidome.declare.templating.bounds import MAX_STEPS, OPERATIONS, bounded, check_text, unrolled
+from nidome.declare.templating.bounds import MAX_STEPS, OPERATIONS, Guard, check_text, guarded, unrolled
 from nidome.declare.templating.lookups import GLOBALS
 from nidome.declare.templating.problems import FilterError, OutOfBounds, Problem, nearest
 
@@ -271,9 +272,13 @@ def _with_prefixes(functions: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Engine:
-    """Compiles each text once, and renders it for a scope."""
+    """Compiles each text once, and renders it for a scope.
 
-    def __init__(self) -> None:
+    ``guard`` is that of the whole reading; without one, each value has its own.
+    """
+
+    def __init__(self, guard: Guard | None = None) -> None:
+        self._guard = guard
         self.environment = _Environment()
         self.environment.concat = _concat  # type: ignore[assignment] # a value, not a text
         self._compiled: dict[str, Template] = {}
@@ -311,7 +316,7 @@ class Engine:
         self.environment.steps = 0
         self._depth = 1
         try:
-            with bounded():
+            with nullcontext(self._guard) if self._guard else guarded() as guard, guard.value():
                 return self._render(text, scope)
         finally:
             self._depth = 0

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from nidome.declare.groups import Entry
 from nidome.declare.templating.problems import Problem
@@ -99,6 +100,18 @@ class Templates:
     _kept: dict[int, list[_Outcome]] = field(default_factory=dict)
     _active: list[_Use] = field(default_factory=list)
     _engine: Engine | None = None
+    _limits: ExitStack | None = None
+
+    def __enter__(self) -> Self:
+        """Set limits of time and memory up at the first template, once for all."""
+        self._limits = ExitStack()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Take the limits away; what is rendered from now on has its own."""
+        if self._limits is not None:
+            self._limits.close()
+        self._limits = self._engine = None
 
     def of(self, host: str) -> HostValues:
         """Return the values of a host."""
@@ -202,9 +215,10 @@ class Templates:
     def engine(self) -> Engine:
         """Return the template engine; the first template that is used pays for its import."""
         if self._engine is None:
+            from nidome.declare.templating.bounds import guarded  # noqa: PLC0415 - as it says
             from nidome.declare.templating.engine import Engine  # noqa: PLC0415 - as it says
 
-            self._engine = Engine()
+            self._engine = Engine(self._limits.enter_context(guarded()) if self._limits else None)
         return self._engine
 
     def note(self, name: str, entry: Entry | None, *, varies: bool = False) -> None:
