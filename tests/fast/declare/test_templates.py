@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import resource
 import signal
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from nidome.cli import common
 from nidome.declare.inventory import read_inventory
 from nidome.declare.resolve import load, resolve
 from nidome.declare.templating import engine, filters, lookups
@@ -357,6 +359,17 @@ def test_pipe_runs_a_command_only_where_it_is_allowed(inventory: Make) -> None:
     failing = "bin_dir: \"{{ lookup('pipe', 'echo no >&2; exit 3') }}\"\n"
     code, message, _, _ = _error(inventory, failing, allow_pipe=True)
     assert (code, "ended with 3: no" in message) == ("template-failed", True)
+
+
+def test_the_command_line_allows_pipe(inventory: Make) -> None:
+    """``--allow-pipe-lookup`` is an option of each command that reads an inventory."""
+    root = inventory({_ALL: "bin_dir: \"/{{ lookup('pipe', 'ls hosts.yaml') }}\"\n"})
+    parser = argparse.ArgumentParser()
+    common.add_inventory(parser)
+    allowed = parser.parse_args([f"--inventory={root}", "--allow-pipe-lookup"])
+    assert common.declared(allowed)[0].bin_dir.value == "/hosts.yaml"
+    with pytest.raises(DeclarationError):
+        common.declared(parser.parse_args([f"--inventory={root}"]))
 
 
 def test_a_file_beside_the_inventory_can_be_looked_up(inventory: Make) -> None:
