@@ -39,8 +39,12 @@ DEFAULT = Origin("default")
 
 @dataclass(frozen=True)
 class Sourced(Generic[T]):
-    """A value with its origin, and the names of the variables that its template has used, if it was one."""
+    """A value with its origin, and the names of the variables that its template has used, if it was one.
+
+    ``secrets`` are texts in it that were encrypted: it is never shown then.
+    """
 
     value: T
     origin: Origin = DEFAULT
     uses: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()

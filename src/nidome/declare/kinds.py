@@ -11,7 +11,8 @@ import re
 from ipaddress import IPv4Address, IPv4Network
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from nidome.declare.yamlmarks import Node, fail
+from nidome.declare.yamlmarks import Node, fail, parse_yaml
+from nidome.errors import DeclarationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,9 +29,11 @@ __all__ = [
     "list_of",
     "map_of",
     "scalar",
+    "secret_texts",
     "text",
     "text_of",
     "text_or_empty",
+    "typed",
     "wrong",
 ]
 
@@ -53,10 +56,10 @@ class Kind(NamedTuple):
 def found(node: Node) -> str:
     """Return a short description of a written value, for an error."""
     value = node.value
+    if node.secret or value is None:
+        return "an encrypted value that is something else" if node.secret else "nothing"
     if isinstance(value, dict | list):
         return "a mapping" if isinstance(value, dict) else "a list"
-    if value is None:
-        return "nothing"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
@@ -134,7 +137,8 @@ def choice(*supported: str) -> Kind:
     def read(node: Node, name: str) -> str:
         value = text_of(node, name, expected)
         if value not in supported:
-            message = f"{name}: '{value[:_SHOWN]}' is not supported, supported: {words}"
+            shown = "what is encrypted there" if node.secret else f"'{value[:_SHOWN]}'"
+            message = f"{name}: {shown} is not supported, supported: {words}"
             fail(
                 "variable-choice",
                 message,
@@ -209,6 +213,41 @@ def map_of(keys: str, values: str, expected: str) -> Kind:
         return result
 
     return Kind("dict[str, str]", expected, read)
+
+
+def typed(kind: Kind, node: Node, name: str) -> Any:
+    """Return a written value as its kind has it; DeclarationError with the place of what is wrong in it.
+
+    Where only a text can be written (``-e``, a vault) and the kind takes none, the text is read as YAML.
+    """
+    if not node.untyped or node.value[:1] not in ("[", "{"):
+        return kind.read(node, name)
+    try:
+        return kind.read(node, name)
+    except DeclarationError:
+        try:
+            inner = parse_yaml(node.value, node.file, secret=node.secret)
+        except DeclarationError:
+            inner = None
+        if inner is None:
+            raise
+    return kind.read(_moved(inner, node.line), name)
+
+
+def secret_texts(node: Node) -> tuple[str, ...]:
+    """Return the texts in a value that were encrypted."""
+    if not node.secret:
+        return ()
+    if isinstance(node.value, dict | list):
+        inner = (*node.items, *(field.node for field in node.fields.values()))
+        return tuple(text for part in inner for text in secret_texts(part))
+    return (str(node.value),)
+
+
+def _moved(node: Node, line: int) -> Node:
+    """Return the node and what is in it as written at one line: where the text stands that holds it."""
+    fields = {k: f._replace(line=line, node=_moved(f.node, line)) for k, f in node.fields.items()}
+    return node._replace(line=line, fields=fields, items=tuple(_moved(item, line) for item in node.items))
 
 
 def scalar(node: Node, name: str, pattern: str, expected: str = "a short text or number") -> str:

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import yaml
 
-from nidome.errors import DeclarationError
+from nidome.declare.files import MAX_BYTES, decode, fail, read_bytes, read_text
+from nidome.declare.vault import HEADER, NO_VAULT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    from nidome.declare.vault import Vault
 
 __all__ = [
     "MAX_BYTES",
@@ -23,23 +26,25 @@ __all__ = [
     "MAX_VALUES",
     "Field",
     "Node",
+    "Source",
+    "as_secret",
     "fail",
     "parse_yaml",
+    "read_source",
     "read_text",
     "read_yaml",
 ]
 
-MAX_BYTES = 8 * 1024 * 1024
-"""The largest file that is read: far above any declaration, far below what would hold a machine up."""
-
 MAX_DEPTH = 64
 """Levels of lists and mappings inside each other."""
 
-MAX_VALUES = 1_000_000
-"""Values in one file after its aliases are followed."""
+MAX_VALUES = 250_000
+"""Values in one file after its aliases are followed: twelve for each host of the largest inventory."""
 
 _TAG = "tag:yaml.org,2002:"
 _UNSAFE = "!unsafe"
+_VAULT_TAGS = ("!vault", "!vault-encrypted")
+_SHOWN = 40
 _MERGE = object()
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -49,8 +54,9 @@ class Node(NamedTuple):
 
     ``value`` is plain Python; ``fields`` (of a mapping) and ``items`` (of a list) are the same content with
     places. ``size`` counts the values in it, itself included. ``untyped`` says that the place can only hold
-    text (``-e k=v``, an INI file), so that the reader of the value decides its type. ``literal`` text is no
-    template, whatever stands in it (``!unsafe``, or what a template gave).
+    text (``-e k=v``, an INI file, a vault), so that the reader of the value decides its type. ``literal``
+    text is no template, whatever stands in it (``!unsafe``, or what a template gave). ``secret`` says that
+    it, or a part of it, was encrypted: it is never shown.
     """
 
     value: Any
@@ -62,6 +68,7 @@ class Node(NamedTuple):
     size: int = 1
     untyped: bool = False
     literal: bool = False
+    secret: bool = False
 
     @property
     def where(self) -> str:
@@ -75,6 +82,12 @@ class Field(NamedTuple):
     line: int
     column: int
     node: Node
+
+
+def as_secret(node: Node) -> Node:
+    """Return the node with everything in it marked as what was encrypted."""
+    fields = {key: each._replace(node=as_secret(each.node)) for key, each in node.fields.items()}
+    return node._replace(fields=fields, items=tuple(map(as_secret, node.items)), secret=True)
 
 
 class _Frame:
@@ -93,38 +106,35 @@ class _Frame:
         self.key: Node | None = None
 
 
-def fail(code: str, message: str, file: str, line: int = 0, hint: str = "") -> NoReturn:
-    """Raise a DeclarationError at ``file:line``."""
-    step = hint or "correct it and run again; docs/inventory.md says what the files may hold"
-    raise DeclarationError(code, message, where=f"{file}:{line}" if line else file, hint=step)
+class Source(NamedTuple):
+    """A file's text, and whether the file was encrypted."""
+
+    text: str
+    secret: bool
 
 
-def read_text(path: Path, shown: str = "") -> str:
-    """Return a file's text; ``shown`` is the name it has in errors (the path by default)."""
+def read_source(path: Path, vault: Vault = NO_VAULT, *, shown: str = "", pipes: bool = False) -> Source:
+    """Return a file's text, decrypted where Ansible Vault encrypted the whole file."""
     file = shown or str(path)
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        fail("file-unreadable", f"the file cannot be read: {error.strerror or error}", file)
-    if len(data) > MAX_BYTES:
-        fail("file-too-large", f"the file is larger than {MAX_BYTES // 1024 // 1024} MiB", file)
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        fail("not-utf8", "the file is not UTF-8 text", file, line, "save it with the encoding UTF-8")
+    text = decode(read_bytes(path, shown, pipes=pipes), file)
+    return (
+        Source(vault.open(text, file), secret=True) if text.startswith(HEADER) else Source(text, secret=False)
+    )
 
 
-def read_yaml(path: Path, shown: str = "") -> Node:
+def read_yaml(path: Path, shown: str = "", *, vault: Vault = NO_VAULT, pipes: bool = False) -> Node:
     """Read one YAML document; an empty file has the value None."""
-    return parse_yaml(read_text(path, shown), shown or str(path))
+    source = read_source(path, vault, shown=shown, pipes=pipes)
+    return parse_yaml(source.text, shown or str(path), vault=vault, secret=source.secret)
 
 
-def parse_yaml(text: str, file: str) -> Node:
-    """Parse one YAML document from a text; ``file`` is the name it has in marks and errors."""
+def parse_yaml(text: str, file: str, *, vault: Vault = NO_VAULT, secret: bool = False) -> Node:
+    """Parse one YAML document from a text; ``file`` is the name it has in marks and errors.
+
+    ``vault`` opens its encrypted values; with ``secret`` all of it was encrypted.
+    """
     try:
-        return _Builder(_Loader(text), text, file).build()
+        return _Builder(_Loader(text), file, vault, secret=secret).build()
     except yaml.MarkedYAMLError as error:
         _syntax_error(error, text, file)
     except yaml.reader.ReaderError as error:
@@ -155,13 +165,15 @@ def _syntax_error(error: yaml.MarkedYAMLError, text: str, file: str) -> NoReturn
 class _Builder:
     """One pass over the events of one document."""
 
-    def __init__(self, loader: Any, text: str, file: str) -> None:
+    def __init__(self, loader: Any, file: str, vault: Vault, *, secret: bool) -> None:
         self.loader = loader
         self.file = file
-        self.text = text
+        self.vault = vault
+        self.secret = secret
         self.stack: list[_Frame] = []
         self.anchors: dict[str, Node | None] = {}  # None while the anchored value is still open
         self.root: Node | None = None
+        self.count = 0
         self.plain: dict[str, Any] = {}  # plain scalars resolve by their text alone
 
     def build(self) -> Node:
@@ -198,12 +210,16 @@ class _Builder:
 
     def scalar(self, event: Any) -> None:
         mark = event.start_mark
-        value = self.scalar_value(event)
-        literal = event.tag == _UNSAFE
-        node = Node(value, self.file, mark.line + 1, mark.column + 1, literal=literal)
+        sealed, literal = event.tag in _VAULT_TAGS, event.tag == _UNSAFE
+        value = self.opened(event) if sealed else self.scalar_value(event)
+        place = (self.file, mark.line + 1, mark.column + 1)
+        node = Node(value, *place, untyped=sealed, literal=literal, secret=sealed or self.secret)
         if event.anchor:
             self.anchors[event.anchor] = node
         self.add(node, event)
+
+    def opened(self, event: Any) -> str:
+        return self.vault.open(event.value, self.file, event.start_mark.line + 1)
 
     def scalar_value(self, event: Any) -> Any:
         tag, text = event.tag, event.value
@@ -229,20 +245,13 @@ class _Builder:
             return getattr(self.loader, method)(yaml.ScalarNode(tag, event.value))
         except (ValueError, OverflowError, LookupError, AttributeError, TypeError):
             kind = tag.removeprefix(_TAG)
-            shown = event.value if len(event.value) <= 40 else event.value[:40] + "…"  # noqa: PLR2004 - a line's worth
+            shown = "***" if self.secret else shortened(event.value)
             self.fail(
                 "yaml-value", f"'{shown}' is not a valid {kind}", event, "put it in quotes if it is text"
             )
 
     def unsupported_tag(self, tag: str, event: Any) -> NoReturn:
-        shown = tag.replace(_TAG, "!!")
-        if tag in ("!vault", "!vault-encrypted"):
-            self.fail(
-                "vault-unsupported",
-                "an Ansible Vault value is not supported yet",
-                event,
-                "write the value in plain text for now",
-            )
+        shown = shortened(tag.replace(_TAG, "!!"))
         self.fail("yaml-tag", f"the tag {shown} is not supported yet", event, "remove the tag")
 
     def alias(self, event: Any) -> None:
@@ -276,7 +285,10 @@ class _Builder:
         node = self.mapping(frame) if frame.is_map else self.sequence(frame)
         if node.size > MAX_VALUES:
             fail(
-                "yaml-size", f"more than {MAX_VALUES} values once aliases are followed", self.file, frame.line
+                "yaml-size",
+                f"the file holds more than {MAX_VALUES} values, aliases followed",
+                self.file,
+                frame.line,
             )
         if frame.anchor:
             self.anchors[frame.anchor] = node
@@ -285,7 +297,9 @@ class _Builder:
     def sequence(self, frame: _Frame) -> Node:
         items = tuple(frame.items)
         size = 1 + sum(item.size for item in items)
-        return Node([i.value for i in items], self.file, frame.line, frame.column, {}, items, size)
+        secret = any(item.secret for item in items)
+        plain = [item.value for item in items]
+        return Node(plain, self.file, frame.line, frame.column, {}, items, size, secret=secret)
 
     def mapping(self, frame: _Frame) -> Node:
         fields: dict[Any, Field] = {}
@@ -294,9 +308,13 @@ class _Builder:
         fields.update(frame.fields)
         size = 1 + sum(field.node.size for field in fields.values())
         plain = {key: field.node.value for key, field in fields.items()}
-        return Node(plain, self.file, frame.line, frame.column, fields, (), size)
+        secret = any(field.node.secret for field in fields.values())
+        return Node(plain, self.file, frame.line, frame.column, fields, (), size, secret=secret)
 
     def add(self, node: Node, event: Any) -> None:
+        self.count += 1
+        if self.count > 2 * MAX_VALUES:  # a mapping has a key for each value
+            self.fail("yaml-size", f"the file holds more than {MAX_VALUES} values", event, "split the file")
         if not self.stack:
             self.root = node._replace(value=None) if node.value is _MERGE else node
             return
@@ -313,7 +331,7 @@ class _Builder:
             self.fail("yaml-key", "a list or a mapping cannot be a key", event)
         first = frame.fields.get(node.value)
         if first is not None:
-            message = f"the key '{node.value}' is given twice, first at line {first.line}"
+            message = f"the key '{shortened(str(node.value))}' is given twice, first at line {first.line}"
             self.fail("yaml-duplicate-key", message, event, "keep one of the two")
         frame.key = node
 
@@ -328,6 +346,11 @@ class _Builder:
             if not isinstance(source.value, dict):
                 fail("yaml-merge", "only a mapping can be merged with <<", self.file, key.line)
             frame.merges.append(source)
+
+
+def shortened(text: str) -> str:
+    """Return a text as an error shows it: a line's worth."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 _CONSTRUCTORS: Mapping[str, str] = {

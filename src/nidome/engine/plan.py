@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nidome import __version__
 from nidome.agent.system import DIRECTORY
 from nidome.engine.diff import Change, Delta, Difference, compare
+from nidome.engine.masking import masked
 from nidome.events import Announced
 from nidome.model.spec import because, plain_value
 
@@ -107,11 +108,12 @@ class HostPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """The plans of all hosts."""
+    """The plans of all hosts; ``secrets`` are texts that its document must not show."""
 
     cluster: str
     declaration: str
     hosts: tuple[HostPlan, ...]
+    secrets: frozenset[str] = frozenset()
 
     @property
     def steps(self) -> Iterator[tuple[str, Step]]:
@@ -150,15 +152,16 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as its JSON document: per host the steps that change, fail or cannot say."""
+        hosts = {
+            h.host.name: [s.to_json() for s in h.steps if s.changes or s.unknown or s.errors]
+            for h in self.hosts
+        }
         return {
             "format_version": FORMAT_VERSION,
             "cluster": self.cluster,
             "declaration": self.declaration,
-            "waiting": list(self.waiting),
-            "hosts": {
-                h.host.name: [s.to_json() for s in h.steps if s.changes or s.unknown or s.errors]
-                for h in self.hosts
-            },
+            "waiting": masked(list(self.waiting), self.secrets),
+            "hosts": masked(hosts, self.secrets),
         }
 
 

@@ -16,6 +16,7 @@ from nidome.agent.resources.image import Image
 from nidome.agent.resources.kubeobject import KubeObject
 from nidome.engine.apply import HostRun
 from nidome.engine.hostpatterns import chosen
+from nidome.engine.masking import masking
 from nidome.engine.plan import VERSION_KEY, HostPlan, Plan, announced, plan_host
 from nidome.engine.rehearsal import Rehearsal
 from nidome.engine.selection import Selection
@@ -76,10 +77,10 @@ class Run:
         self.phases: dict[str, float] = {}
         self._plays = plays
         self._fetch = fetch
-        self._sink = sink
+        self._sink = masking(sink, spec.secrets)
         self._began = time.monotonic()
         self._artifacts: Mapping[str, Artifact] = {}
-        self._session = Session(chosen(spec, options.selection.limit), sink, forks=options.forks)
+        self._session = Session(chosen(spec, options.selection.limit), self._sink, forks=options.forks)
         self._contexts: dict[str, HostContext] = {}
         self._host_plays: dict[str, list[HostPlay]] = {}
 
@@ -130,7 +131,7 @@ class Run:
         if not self.options.selection.everything:
             for plan in filter(_changes_kubernetes, plans):
                 require_whole(self.spec, self._declared(plan.host))
-        return Plan(self.spec.source, self.spec.digest, tuple(plans))
+        return Plan(self.spec.source, self.spec.digest, tuple(plans), self.spec.secrets)
 
     def _require_known_tags(self) -> None:
         plays = [play for plays in self._host_plays.values() for play in plays]

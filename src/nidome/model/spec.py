@@ -217,6 +217,13 @@ class ClusterSpec:
         return _values(self)
 
     @property
+    def secrets(self) -> frozenset[str]:
+        """Return the texts in the values that were encrypted: none of them may be shown or recorded."""
+        parts: tuple[ClusterSpec | HostSpec, ...] = (self, *self.hosts)
+        values = (getattr(part, each.name) for part in parts for each in fields(part))
+        return frozenset(text for value in values if isinstance(value, Sourced) for text in value.secrets)
+
+    @property
     def digest(self) -> str:
         """Return a sha256 over all names and values: equal where two declarations say the same."""
         import hashlib  # noqa: PLC0415 - a no-op run may not need it
@@ -239,12 +246,17 @@ def _values(spec: ClusterSpec | HostSpec) -> dict[str, Any]:
 
 def plain_value(spec: ClusterSpec | HostSpec, name: str) -> Any:
     """Return a declared value as JSON has it; of a secret, its hash: equal where the secret is the same."""
-    value = _plain(getattr(spec, name).value)
-    if not value or name not in _SECRETS:
+    sourced = getattr(spec, name)
+    value = _plain(sourced.value)
+    if not _is_secret(sourced, name):
         return value
     import hashlib  # noqa: PLC0415 - as in digest
 
     return "sha256:" + hashlib.sha256(repr(value).encode()).hexdigest()
+
+
+def _is_secret(sourced: Sourced[Any], name: str) -> bool:
+    return bool(sourced.secrets) or (name in _SECRETS and bool(sourced.value))
 
 
 def _plain(value: Any) -> Any:
@@ -267,7 +279,7 @@ def because(spec: ClusterSpec | HostSpec, *names: str) -> tuple[str, ...]:
         if not isinstance(sourced, Sourced):
             raise KeyError(name)
         shown = declared[name].metadata.get("declared_as", name)
-        text = "***" if sourced.value and name in _SECRETS else _text(sourced.value)
+        text = "***" if _is_secret(sourced, name) else _text(sourced.value)
         lines.append(f"{shown} = {text} ({_place(sourced.origin)})")
     return tuple(lines)
 

@@ -23,7 +23,10 @@ _BAD = {
     "a: &x [*x]\n": ("yaml-recursion", 1),
     "a: &x {b: *x}\n": ("yaml-recursion", 1),
     "a: *nowhere\n": ("yaml-alias", 1),
-    "a: 1\nb: !vault |\n  $ANSIBLE_VAULT;1.1;AES256\n": ("vault-unsupported", 2),
+    "a: 1\nb: !vault |\n  $ANSIBLE_VAULT;1.1;AES256\n": ("vault-damaged", 2),
+    "a: !vault 5\n": ("vault-damaged", 1),
+    "x: 1\na: !vault |\n  $ANSIBLE_VAULT;1.1;AES256\n  330a330a33\n": ("vault-damaged", 2),
+    "- [" + "1," * 600_000 + "]\n": ("yaml-size", 1),
     "a: !mine 1\n": ("yaml-tag", 1),
     "a: !!python/object:os.system x\n": ("yaml-tag", 1),
     "a: !!binary aGk=\n": ("yaml-tag", 1),
@@ -80,7 +83,7 @@ def test_merged_keys_keep_the_place_of_the_anchor() -> None:
 
 
 def test_aliases_cannot_make_a_small_file_huge() -> None:
-    """A file whose aliases expand to more than a million values is refused."""
+    """A file whose aliases expand to more than 250,000 values is refused."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
     with pytest.raises(DeclarationError) as caught:

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from nidome.declare.groups import Entry
+from nidome.declare.sources import LIST
 from nidome.declare.templating.problems import Problem
-from nidome.declare.yamlmarks import Field, Node
+from nidome.declare.yamlmarks import Field, Node, as_secret
 from nidome.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class _Use:
     direct: dict[str, None] = field(default_factory=dict)
     entries: dict[str, Entry | None] = field(default_factory=dict)
     varies: bool = False
+    secret: bool = False
 
     def take_over(self, other: _Use) -> None:
         """Note that another value's template was used."""
@@ -154,7 +156,7 @@ class Templates:
         return None
 
     def _render(self, values: HostValues, name: str, entry: Entry) -> _Outcome:
-        use = _Use(values.host, name, entry.node)
+        use = _Use(values.host, name, entry.node, secret=entry.node.secret)
         self._check_nesting(use)
         self._active.append(use)
         try:
@@ -165,6 +167,7 @@ class Templates:
             self._active.pop()
         if node.value == _OMIT:
             return _Outcome(use, None)
+        node = as_secret(node) if use.secret else node
         return _Outcome(use, Entry(node, entry.origin, tuple(use.direct)))
 
     def _check_nesting(self, use: _Use) -> None:
@@ -209,7 +212,10 @@ class Templates:
             from nidome.declare.templating.places import place  # noqa: PLC0415 - only a problem has to be found
 
             where = place(node, problem.line, problem.name)
-            raise DeclarationError(problem.code, problem.message, where=where, hint=problem.hint) from None
+            message = problem.message
+            if problem.code == "template-failed" and self._active and self._active[-1].secret:
+                message = "the template fails; why is not shown because it uses what is encrypted"
+            raise DeclarationError(problem.code, message, where=where, hint=problem.hint) from None
 
     @property
     def engine(self) -> Engine:
@@ -229,8 +235,14 @@ class Templates:
             use.entries[name] = entry
             use.varies = use.varies or varies
 
+    def note_secret(self, *, secret: bool) -> None:
+        """Note that the template being rendered uses something encrypted: its value is secret too."""
+        if self._active and secret:
+            self._active[-1].secret = True
+
     def take_over(self, use: _Use) -> None:
         """Note that the template being rendered depends on all that another one has used."""
+        self.note_secret(secret=use.secret)
         if self._active and self._active[-1].host == use.host:
             self._active[-1].take_over(use)
 
@@ -260,8 +272,7 @@ class HostValues:
     @property
     def directory(self) -> str:
         """Return the directory that relative paths of lookups are in."""
-        path = Path(self.templates.inventory.path).absolute()
-        return str(path if path.is_dir() else path.parent)
+        return str(self.templates.inventory.directory.absolute())
 
     @property
     def allow_pipe(self) -> bool:
@@ -283,6 +294,7 @@ class HostValues:
         return entry.node.value if self.templates.is_plain(entry) else self._rendered(name, entry)
 
     def _note(self, name: str, entry: Entry | None, *, varies: bool = False) -> None:
+        self.templates.note_secret(secret=entry is not None and entry.node.secret)
         if self.templates.is_own(self.host):
             self.templates.note(name, entry, varies=varies)
         else:
@@ -377,7 +389,8 @@ class _Hosts(Mapping[str, Mapping[str, Any]]):
 
 
 def _file(values: HostValues) -> str:
-    return os.path.abspath(values.templates.inventory.host_origin(values.host).file)  # noqa: PTH100 - links are kept as they are written
+    file = values.templates.inventory.host_origin(values.host).file
+    return "" if file == LIST else os.path.abspath(file)  # noqa: PTH100 - links are kept as they are written
 
 
 def _group_names(values: HostValues) -> list[str]:

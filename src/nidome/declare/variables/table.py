@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from nidome.declare.kinds import Kind, text
+from nidome.declare.kinds import Kind, secret_texts, text, typed
 from nidome.errors import DeclarationError
 from nidome.provenance import Sourced
 
@@ -60,7 +60,7 @@ class Variable(NamedTuple):
     def read(self, entry: Entry) -> Sourced[Any]:
         """Return the typed value of a rendered entry with its origin; DeclarationError where it is wrong."""
         try:
-            value = self.kind.read(entry.node, self.name)
+            value = typed(self.kind, entry.node, self.name)
         except DeclarationError as error:
             if entry.uses is not None:
                 error.message += (
@@ -68,4 +68,7 @@ class Variable(NamedTuple):
                 )
                 error.hint = f"correct the template, or what it uses; docs/variables.md describes {self.name}"
             raise
-        return Sourced(value, entry.origin, entry.uses or ())
+        secrets = secret_texts(entry.node)
+        if secrets and isinstance(value, str):
+            secrets = (*secrets, value)
+        return Sourced(value, entry.origin, entry.uses or (), secrets)
