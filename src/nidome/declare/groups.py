@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nidome.declare.patterns import check_group_name
 from nidome.declare.yamlmarks import Field, Node, fail
-from nidome.provenance import Origin
+from nidome.provenance import DEFAULT, Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["Entry", "GroupDraft", "InventoryDraft"]
+__all__ = ["MAX_GROUPS", "MAX_HOSTS", "Entry", "GroupDraft", "InventoryDraft"]
 
 
 class Entry(NamedTuple):
@@ -33,15 +33,23 @@ class Entry(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class GroupDraft:
-    """A group that is being read."""
+    """A group that is being read; ``place`` is where it is first mentioned."""
 
     name: str
+    place: Origin = DEFAULT
     hosts: dict[str, None] = field(default_factory=dict)
     children: dict[str, None] = field(default_factory=dict)
     parents: dict[str, None] = field(default_factory=dict)
     variables: dict[str, Entry] = field(default_factory=dict)
     priority: int = 1
     depth: int = 0
+
+
+MAX_HOSTS = 20_000
+"""Hosts of an inventory: four times the largest cluster that Kubernetes supports."""
+
+MAX_GROUPS = 5_000
+"""Groups of an inventory."""
 
 
 @dataclass(eq=False, repr=False)
@@ -53,18 +61,23 @@ class InventoryDraft:
     groups: dict[str, GroupDraft] = field(
         default_factory=lambda: {"all": GroupDraft("all"), "ungrouped": GroupDraft("ungrouped")}
     )
+    _direct: dict[str, list[str]] = field(default_factory=dict)  # each host's own groups, once all is read
 
     def group(self, name: object, file: str, line: int) -> GroupDraft:
         """Return the group of that name, made if it is new."""
         known = self.groups.get(name) if isinstance(name, str) else None
         if known is None:
             valid = check_group_name(name, file, line)
-            known = self.groups[valid] = GroupDraft(valid)
+            if len(self.groups) >= MAX_GROUPS:
+                hint = "split the inventory: one for each cluster"
+                fail("inventory-size", f"the inventory has more than {MAX_GROUPS} groups", file, line, hint)
+            known = self.groups[valid] = GroupDraft(valid, Origin("inventory", file, line))
         return known
 
     def add_child(self, parent: str, child: str, file: str, line: int) -> None:
         """Put one group under another; a cycle is an error."""
-        if child in {"all", parent} or child in self._ancestors(parent):
+        # Only a group that has groups beneath it can close a cycle.
+        if child in {"all", parent} or (self.groups[child].children and child in self._ancestors(parent)):
             fail("group-cycle", f"the group '{child}' would be inside itself through '{parent}'", file, line)
         self.groups[parent].children[child] = None
         self.groups[child].parents[parent] = None
@@ -72,6 +85,9 @@ class InventoryDraft:
     def add_host(self, name: str, group: str, port: int | None, mark: tuple[str, int]) -> None:
         """Put a host into a group; the port of its first mention is its ansible_port."""
         if name not in self.hosts:
+            if len(self.hosts) >= MAX_HOSTS:
+                hint = "split the inventory: one for each cluster"
+                fail("inventory-size", f"the inventory has more than {MAX_HOSTS} hosts", *mark, hint)
             self.hosts[name] = {}
             self.places[name] = Origin("inventory", *mark)
             if port is not None:
@@ -110,6 +126,9 @@ class InventoryDraft:
         }
         loose = self.groups["ungrouped"].hosts
         self.groups["ungrouped"].hosts = {h: None for h in [*loose, *self.hosts] if h not in grouped}
+        for group in self.groups.values():
+            for host in group.hosts:
+                self._direct.setdefault(host, []).append(group.name)
         self._set_depths()
 
     def members(self, group: str) -> tuple[str, ...]:
@@ -118,9 +137,9 @@ class InventoryDraft:
         return tuple(hosts)
 
     def groups_of(self, host: str) -> tuple[str, ...]:
-        """Return the groups a host is in, ``all`` left out, the one that wins last."""
-        direct = [g.name for g in self.groups.values() if host in g.hosts]
-        names = {name for start in direct for name in (start, *self._ancestors(start))} - {"all"}
+        """Return the groups a host is in, ``all`` left out, the one that wins last; after :meth:`finish`."""
+        direct = self._direct.get(host, [])
+        names = {*direct, *self._walk(direct, lambda name: self.groups[name].parents)} - {"all"}
         return tuple(sorted(names, key=self._rank))
 
     def _rank(self, name: str) -> tuple[int, int, str]:
@@ -128,18 +147,19 @@ class InventoryDraft:
         return (group.depth, group.priority, name)
 
     def _ancestors(self, name: str) -> set[str]:
-        return set(self._walk(name, {g.name: g.parents for g in self.groups.values()}))
+        return set(self._walk((name,), lambda known: self.groups[known].parents))
 
     def _beneath(self, name: str) -> Iterator[str]:
         yield name
-        yield from self._walk(name, {g.name: g.children for g in self.groups.values()})
+        yield from self._walk((name,), lambda known: self.groups[known].children)
 
     @staticmethod
-    def _walk(start: str, edges: Mapping[str, dict[str, None]]) -> Iterator[str]:
-        seen = {start}
-        level = [start]
+    def _walk(start: Iterable[str], edges: Callable[[str], Iterable[str]]) -> Iterator[str]:
+        """Give what is reached from the start, level by level, each name once and no name of the start."""
+        level = list(start)
+        seen = set(level)
         while level:
-            following = [name for known in level for name in edges[known]]
+            following = [name for known in level for name in edges(known)]
             level = [name for name in dict.fromkeys(following) if name not in seen]
             seen.update(level)
             yield from level

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nidome.declare.patterns import check_group_name, expand_hosts
-from nidome.declare.yamlmarks import Field, Node, fail
+from nidome.declare.yamlmarks import Field, Node, as_secret, fail
+from nidome.errors import DeclarationError
 
 if TYPE_CHECKING:
     from nidome.declare.groups import InventoryDraft
@@ -26,29 +27,44 @@ _LITERAL = re.compile(r"[-+.0-9'\"\[({]|True|False|None|set\(|[bBuUrR]{1,2}['\"]
 _KINDS = ("hosts", "children", "vars")
 # The literal parser recurses on these; a host's variable never needs that many.
 _MOST_NESTED = 200
+_MOST_VALUES = 100_000
+_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")
 
 
-def read_ini(text: str, file: str, draft: InventoryDraft) -> None:
-    """Add what an INI inventory says to the draft."""
-    reader = _Reader(draft, file)
-    for number, raw in enumerate(text.splitlines(), start=1):
-        line = raw.strip()
-        if line and line[0] not in ";#":
-            reader.read(line, number)
-    reader.finish()
+def read_ini(text: str, file: str, draft: InventoryDraft, *, secret: bool = False) -> None:
+    """Add what an INI inventory says to the draft; with ``secret`` the file was encrypted."""
+    reader = _Reader(draft, file, secret=secret)
+    try:
+        with warnings.catch_warnings():
+            # The literals of values may be odd Python; nobody but their author can mend that.
+            warnings.simplefilter("ignore", SyntaxWarning)
+            reader.read_all(text)
+    except DeclarationError as error:
+        if secret:  # the message may quote the line
+            error.message = "the line is not valid; it is not shown because the file is encrypted"
+        raise
 
 
 class _Reader:
     """The state between two lines: the section that is open, and groups referred to before they exist."""
 
-    def __init__(self, draft: InventoryDraft, file: str) -> None:
+    def __init__(self, draft: InventoryDraft, file: str, *, secret: bool) -> None:
         self.draft = draft
         self.file = file
+        self.secret = secret
         self.group = "ungrouped"
         self.kind = "hosts"
+        self.values = 0
         self.children: list[_Child] = []
         self.only_variables: dict[str, int] = {}
         self.declared = set(draft.groups)
+
+    def read_all(self, text: str) -> None:
+        for number, raw in enumerate(text.splitlines(), start=1):
+            line = raw.strip()
+            if line and line[0] not in ";#":
+                self.read(line, number)
+        self.finish()
 
     def fail(self, message: str, number: int, hint: str = "") -> None:
         fail("ini-syntax", message, self.file, number, hint)
@@ -103,8 +119,13 @@ class _Reader:
         self.draft.set_group_variable(self.group, key, self.field(value, number))
 
     def field(self, text: str, number: int) -> Field:
+        self.values += 1
+        if self.values > _MOST_VALUES:
+            hint = "move variables to group_vars and host_vars"
+            fail("ini-size", f"the file holds more than {_MOST_VALUES} values", self.file, number, hint)
         value = _literal(text, self.file, number)
-        return Field(number, 1, _node(value, self.file, number))
+        node = _node(value, self.file, number)
+        return Field(number, 1, as_secret(node) if self.secret else node)
 
     def finish(self) -> None:
         for name, number in self.only_variables.items():
@@ -127,6 +148,8 @@ class _Child:
 def _literal(text: str, file: str, number: int) -> Any:
     if not _LITERAL.match(text):
         return text
+    if _INTEGER.fullmatch(text):
+        return int(text)
     if sum(map(text.count, "([{-+")) > _MOST_NESTED:
         fail(
             "ini-syntax",
@@ -136,9 +159,7 @@ def _literal(text: str, file: str, number: int) -> Any:
             "write it in group_vars or host_vars",
         )
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)
-            return ast.literal_eval(text)
+        return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return text
 

@@ -6,9 +6,10 @@ import re
 
 from nidome.declare.yamlmarks import fail
 
-__all__ = ["check_group_name", "expand_hosts"]
+__all__ = ["check_group_name", "check_host_name", "expand_hosts", "split_port"]
 
 _MOST_HOSTS = 10_000
+_SHOWN = 80
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _RANGE = r"\[([^\[\]]*:[^\[\]]*)\]"
 _BRACKETED_PORT = r"\[(.+)\]:([0-9]{1,9})"
@@ -29,15 +30,21 @@ def expand_hosts(pattern: object, file: str, line: int) -> tuple[list[str], int 
     """Return the host names that a pattern stands for, and the port written with it."""
     if not isinstance(pattern, str):
         fail("host-name", f"the host name {pattern!r} is not text", file, line, "put it in quotes")
-    text, port = pattern, None
+    text, port = split_port(pattern)
+    return [check_host_name(name, file, line) for name in _expand(text, file, line)], port
+
+
+def split_port(pattern: str) -> tuple[str, int | None]:
+    """Return a host pattern without the port that is written with it, and the port."""
     match = ":" in pattern and (re.fullmatch(_BRACKETED_PORT, pattern) or re.fullmatch(_PORT, pattern))
-    if match:
-        text, port = match[1], int(match[2])
-    names = _expand(text, file, line)
-    for name in names:
-        if not re.fullmatch(_HOST, name):
-            fail("host-name", f"'{name}' is not a valid host name", file, line)
-    return names, port
+    return (match[1], int(match[2])) if match else (pattern, None)
+
+
+def check_host_name(name: str, file: str, line: int) -> str:
+    """Return the name if a host can have it: a directory entry of host_vars must be able to carry it."""
+    if not re.fullmatch(_HOST, name):
+        fail("host-name", f"'{name[:_SHOWN]}' is not a valid host name", file, line)
+    return name
 
 
 def _expand(pattern: str, file: str, line: int) -> list[str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nidome.declare.inventory import Inventory, Layer, read_inventory
 from nidome.declare.templating.values import HostValues, Templates, templates_in
 from nidome.declare.variables import BY_NAME, VARIABLES, Computed, Variable
+from nidome.declare.vault import NO_VAULT
 from nidome.errors import DeclarationError
 from nidome.model.findings import DeclarationWarning
 from nidome.model.spec import ClusterSpec, HostSpec
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nidome.declare.groups import Entry
+    from nidome.declare.vault import Vault
     from nidome.declare.yamlmarks import Node
 
 __all__ = ["check_names", "load", "resolve"]
@@ -29,18 +31,20 @@ _STRICT = ("variable-unknown", "variable-unsupported")
 
 
 def load(
-    inventory: Path,
+    inventory: Path | str | Sequence[Path | str],
     *,
     extra_vars: Mapping[str, Any] | None = None,
     strict: bool = False,
     allow_pipe: bool = False,
+    vault: Vault = NO_VAULT,
 ) -> tuple[ClusterSpec, list[DeclarationWarning]]:
-    """Read an inventory and return what it declares, with what should be said about it.
+    """Read an inventory, what ``-i`` names, and return what it declares, with what should be said about it.
 
     ``extra_vars`` win over every file. With ``strict``, a variable that nobody reads is an error. With
-    ``allow_pipe``, templates may run commands on this machine. Raises DeclarationError.
+    ``allow_pipe``, templates may run commands on this machine. ``vault`` opens what is encrypted. Raises
+    DeclarationError.
     """
-    read = read_inventory(inventory, extra_vars=extra_vars)
+    read = read_inventory(inventory, extra_vars=extra_vars, vault=vault)
     warnings = [*read.warnings, *check_names(read)]
     if strict:
         _refuse(warnings)
@@ -58,7 +62,7 @@ def resolve(inventory: Inventory, *, allow_pipe: bool = False) -> ClusterSpec:
         variables = {host: templates.of(host) for host in _by_weight(inventory, names)}
         cluster = _cluster_values(variables)
         hosts = tuple(_host(inventory, name, variables[name]) for name in names)
-    return ClusterSpec(source=str(inventory.path), hosts=hosts, **cluster)
+    return ClusterSpec(source=inventory.source, hosts=hosts, **cluster)
 
 
 def _unset(values: HostValues, name: str, hosts: int) -> Any:
@@ -96,11 +100,44 @@ def check_names(inventory: Inventory) -> list[DeclarationWarning]:
     ]
     used, asked = _read_by_templates({name for name, _ in others}, layers)
     found: dict[Origin, dict[str, DeclarationWarning]] = {}
+    names: dict[str, _Name | None] = {}
     for name, entry in others:
-        warning = _name_warning(name, entry, asked=name in asked) if name not in used else None
+        if name not in names:
+            names[name] = None if name in used else _Name.of(name, asked=name in asked)
+        ours = names[name]
+        warning = None if ours is None else ours.warning(entry)
         if warning is not None:
             found.setdefault(entry.origin, {})[name] = warning
-    return [warning for names in found.values() for warning in names.values()]
+    return [warning for there in found.values() for warning in there.values()]
+
+
+class _Name(NamedTuple):
+    """What there is to say about a name that is not used, wherever it is written."""
+
+    code: str
+    message: str
+    hint: str
+    silent: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, name: str, *, asked: bool) -> _Name | None:
+        """Look the name up among kubespray's; None for another one that templates of known ones ask for."""
+        from nidome.declare.known import known  # noqa: PLC0415 - read only where a variable is not used
+
+        ours = known(name)
+        if ours is None and asked:
+            return None
+        if ours is None:
+            message = f"{name} is not a variable that anything reads"
+            return cls("variable-unknown", message, _did_you_mean(name), ())
+        return cls("variable-unsupported", f"{name} is known, not supported: {ours.effect}", "", ours.silent)
+
+    def warning(self, entry: Entry) -> DeclarationWarning | None:
+        """Return the warning for one place; None where the value written there changes nothing."""
+        value = entry.node.value
+        if any(type(value) is type(each) and value == each for each in self.silent):
+            return None
+        return DeclarationWarning(self.code, self.message, str(entry.origin), self.hint)
 
 
 def _layers(inventory: Inventory) -> Iterator[Layer]:
@@ -133,23 +170,6 @@ def _read_by_templates(names: set[str], layers: Sequence[Layer]) -> tuple[set[st
 
     used = reached((name for name in written if name in BY_NAME), written)
     return used, reached((name for name in written if known(name) is not None), written)
-
-
-def _name_warning(name: str, entry: Entry, *, asked: bool) -> DeclarationWarning | None:
-    from nidome.declare.known import known  # noqa: PLC0415 - read only where a variable is not used
-
-    where = str(entry.origin)
-    ours = known(name)
-    if ours is None and asked:
-        return None
-    if ours is None:
-        hint = _did_you_mean(name)
-        return DeclarationWarning(
-            "variable-unknown", f"{name} is not a variable that anything reads", where, hint
-        )
-    if any(type(entry.node.value) is type(value) and entry.node.value == value for value in ours.silent):
-        return None
-    return DeclarationWarning("variable-unsupported", f"{name} is known, not supported: {ours.effect}", where)
 
 
 def _did_you_mean(name: str) -> str:
@@ -213,8 +233,9 @@ def _default(
     followed = sourced.get(BY_NAME[default.follows].model_field) if default.follows else None
     if followed is None or followed.origin == DEFAULT:
         return Sourced(default.value(known_values), DEFAULT)
-    origin = followed.origin
-    return Sourced(default.value(known_values), Origin(f"from {default.follows}", origin.file, origin.line))
+    origin = Origin(f"from {default.follows}", followed.origin.file, followed.origin.line)
+    value = default.value(known_values)
+    return Sourced(value, origin, secrets=(str(value),) if followed.secrets else ())
 
 
 def _host(inventory: Inventory, name: str, entries: HostValues) -> HostSpec:

@@ -46,7 +46,7 @@ _BAD = {
         4,
     ),
     "a plugin": ("hosts.yaml", "plugin: aws_ec2\n", "inventory-kind", 1),
-    "a script": ("hosts", "#!/bin/sh\necho {}\n", "inventory-kind", 0),
+    "a script": ("hosts", "#!/bin/sh\necho {}\n", "inventory-kind", 1),
     "toml": ("hosts.toml", "[all]\n", "inventory-kind", 0),
     "ini: an unknown section": ("i.ini", "[a:host]\n", "ini-syntax", 1),
     "ini: a broken section": ("i.ini", "[a b]\n", "ini-syntax", 1),
