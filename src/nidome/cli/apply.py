@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nidome.cli import common
 from nidome.cli.views import view
-from nidome.errors import StateError
+from nidome.errors import DeclarationError, StateError
 
 if TYPE_CHECKING:
     import argparse
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from nidome.model.spec import ClusterSpec
 
 __all__ = ["configure", "converge", "options", "run"]
+
+
+_LARGEST = 256 * 1024 * 1024
+"""Bytes of a plan file: Nidome wrote it, and one for many hosts may be long."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -41,13 +45,18 @@ def options(args: argparse.Namespace) -> Options:
 
 
 def _stored(path: Path) -> dict[str, Any]:
+    from nidome.declare.files import read_text  # noqa: PLC0415 - not needed for --help
+
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(read_text(path, limit=_LARGEST))
         if not isinstance(document, dict) or not isinstance(document.get("hosts"), dict):
             raise ValueError("it is not what `nidome plan -o FILE` writes")  # noqa: TRY301, TRY004 - told as below
-    except (OSError, ValueError, RecursionError) as error:
+    except (DeclarationError, ValueError, RecursionError) as error:
         raise StateError(
-            "plan-unreadable", f"cannot read the plan: {error}", where=str(path), hint="nidome plan -o FILE"
+            "plan-unreadable",
+            f"cannot read the plan: {getattr(error, 'message', error)}",
+            where=str(path),
+            hint="nidome plan -o FILE",
         ) from None
     return document
 

@@ -31,8 +31,11 @@ __all__ = [
     "administrator",
     "cluster_name",
     "declared",
+    "default_inventory",
     "explained",
     "fetcher",
+    "inventories",
+    "one_directory",
     "recorded",
     "scope",
     "settings",
@@ -44,23 +47,28 @@ __all__ = [
 DEFAULT_INVENTORY = Path("inventory/nidome")
 
 
+def default_inventory() -> str:
+    """Return the inventory that is meant where none is named."""
+    return os.environ.get("NIDOME_INVENTORY") or str(DEFAULT_INVENTORY)
+
+
 def add_inventory(parser: argparse.ArgumentParser) -> None:
     """Add the options that name a declaration."""
-    chosen = os.environ.get("NIDOME_INVENTORY", str(DEFAULT_INVENTORY))
     parser.add_argument(
         "-i",
         "--inventory",
-        type=Path,
-        default=Path(chosen),
-        help=f"inventory file or directory (default: {chosen})",
+        action="append",
+        metavar="INVENTORY",
+        help="inventory file, program or directory, or hosts: 'host1,host2,'; may be given several times, "
+        f"later ones win (default: {default_inventory()})",
     )
     parser.add_argument(
         "-e",
         "--extra-vars",
         action="append",
         default=[],
-        metavar="NAME=VALUE",
-        help="a variable that wins over every file",
+        metavar="VARS",
+        help="variables that win over every file: NAME=VALUE, a YAML or JSON mapping, or @FILE",
     )
     parser.add_argument("--strict", action="store_true", help="a variable that nobody reads is an error")
     parser.add_argument(
@@ -68,6 +76,51 @@ def add_inventory(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="let templates of the inventory run commands on this machine: lookup('pipe', …)",
     )
+    _add_vault(parser)
+
+
+def _add_vault(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--vault-id",
+        action="append",
+        default=[],
+        metavar="LABEL@SOURCE",
+        help="a vault password: file or prompt",
+    )
+    parser.add_argument(
+        "--vault-password-file",
+        "--vault-pass-file",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="file or program with the vault password (default: ANSIBLE_VAULT_PASSWORD_FILE)",
+    )
+    parser.add_argument(
+        "-J",
+        "--ask-vault-pass",
+        "--ask-vault-password",
+        action="store_true",
+        help="ask for the vault password",
+    )
+
+
+def inventories(args: argparse.Namespace) -> tuple[str, ...]:
+    """Return what ``-i`` names, in order."""
+    return tuple(args.inventory or (default_inventory(),))
+
+
+def one_directory(args: argparse.Namespace, *, files: bool = False) -> Path:
+    """Return the one directory that ``-i`` names, or file with ``files``, for a command that writes."""
+    given = inventories(args)
+    path = Path(given[0])
+    if len(given) > 1 or (path.is_file() and not files):
+        raise UsageError(
+            "inventory-directory",
+            "this command keeps its inventory in one directory",
+            where=f"-i {' -i '.join(given)}",
+            hint=f"for example: -i {DEFAULT_INVENTORY}",
+        )
+    return path
 
 
 def add_artifacts(parser: argparse.ArgumentParser) -> None:
@@ -132,47 +185,33 @@ def words(values: Sequence[str]) -> tuple[str, ...]:
     return tuple(word for value in values for word in value.split(",") if word)
 
 
-def _extra(values: Sequence[str]) -> dict[str, Any]:
-    import yaml  # noqa: PLC0415 - only commands with a declaration pay for YAML
-
-    found: dict[str, Any] = {}
-    for value in values:
-        name, equals, text = value.partition("=")
-        if not equals or not name:
-            raise UsageError(
-                "extra-vars",
-                f"'{value}' is not NAME=VALUE",
-                where="-e",
-                hint="for example: -e kube_log_level=4",
-            )
-        try:
-            found[name] = yaml.safe_load(text)
-        except (yaml.YAMLError, ValueError, RecursionError):
-            raise UsageError(
-                "extra-vars",
-                f"the value of '{name}' is not valid YAML",
-                where="-e",
-                hint="put it in quotes if it is text: -e 'NAME=\"VALUE\"'",
-            ) from None
-    return found
-
-
 def declared(args: argparse.Namespace) -> tuple[ClusterSpec, list[DeclarationWarning]]:
     """Read the inventory that the options name."""
-    from nidome.declare.resolve import load  # noqa: PLC0415 - only commands with a declaration pay for YAML
+    from nidome.declare.extravars import read_extra_vars  # noqa: PLC0415 - only what reads YAML pays for it
+    from nidome.declare.passwords import make_vault  # noqa: PLC0415 - as above
+    from nidome.declare.resolve import load  # noqa: PLC0415 - as above
 
-    if not args.inventory.exists():
-        raise UsageError(
-            "inventory-missing",
-            f"there is no inventory at {args.inventory}",
-            where="-i",
-            hint="nidome up makes a cluster and its inventory; or name yours with -i",
-        )
+    given = inventories(args)
+    for name in given:
+        if "," not in name and not _exists(name):
+            raise UsageError(
+                "inventory-missing",
+                f"there is no inventory at {name}",
+                where="-i",
+                hint="nidome up makes a cluster and its inventory; or name yours with -i",
+            )
+    vault = make_vault(
+        args.vault_id,
+        args.vault_password_file,
+        ask=args.ask_vault_pass,
+        from_environment=os.environ.get("ANSIBLE_VAULT_PASSWORD_FILE", ""),
+    )
     return load(
-        args.inventory,
-        extra_vars=_extra(args.extra_vars),
+        given,
+        extra_vars=read_extra_vars(args.extra_vars, vault),
         strict=args.strict,
         allow_pipe=args.allow_pipe_lookup,
+        vault=vault,
     )
 
 
@@ -221,9 +260,18 @@ def write_file(path: Path, text: str, *, mode: int = 0o644) -> None:
         ) from None
 
 
+def _exists(name: str) -> bool:
+    """Tell whether there is a file; a name that none can have (too long) is that of none."""
+    try:
+        return Path(name).exists()
+    except OSError:
+        return False
+
+
 def cluster_name(spec: ClusterSpec) -> str:
     """Return the name under which a cluster's runs are recorded: its inventory, from wherever one looks."""
-    return str(Path(spec.source).absolute())
+    parts = (spec.source,) if _exists(spec.source) else spec.source.split(", ")
+    return ", ".join(part if "," in part else str(Path(part).absolute()) for part in parts)
 
 
 def administrator(spec: ClusterSpec) -> str:
@@ -256,17 +304,6 @@ def warn(warnings: Sequence[DeclarationWarning], sink: Sink | None = None) -> No
             sink(Diagnostic("warning", warning.code, warning.message, warning.where, warning.hint))
 
 
-def _without_values(command: Sequence[str]) -> tuple[str, ...]:
-    """Return a command line without the values of ``-e``: a password may be among them."""
-    shown: list[str] = []
-    for word in command:
-        given = word.removeprefix("-e") if word.startswith("-e") else word
-        of_e = word.startswith(("-e", "--extra-vars=")) or (shown and shown[-1] in ("-e", "--extra-vars"))
-        name, equals, _ = given.removeprefix("--extra-vars=").partition("=")
-        shown.append(f"{word[: word.index(name) + len(name)]}=***" if of_e and equals and name else word)
-    return tuple(shown)
-
-
 @contextmanager
 def recorded(
     spec: ClusterSpec,
@@ -281,7 +318,9 @@ def recorded(
 
     ``run`` is its name ("": a new one), ``playbook`` what is run, ``scope`` how it is narrowed.
     """
-    from nidome.prove.records import Recorder, new_run_id  # noqa: PLC0415 - not needed for --help
+    from nidome.declare.extravars import without_values  # noqa: PLC0415 - not needed for --help
+    from nidome.engine.masking import masked  # noqa: PLC0415 - as above
+    from nidome.prove.records import Recorder, new_run_id  # noqa: PLC0415 - as above
 
     run = run or new_run_id()
     recorder = Recorder(run)
@@ -295,7 +334,7 @@ def recorded(
             RunStarted(
                 run,
                 __version__,
-                _without_values(command),
+                without_values(command),
                 cluster_name(spec),
                 tuple(h.name for h in spec.hosts),
                 spec.digest,
@@ -305,7 +344,7 @@ def recorded(
         )
         yield sink
     except NidomeError as error:
-        recorder.abort(error.to_json())
+        recorder.abort(masked(error.to_json(), spec.secrets))
         raise
     except KeyboardInterrupt:
         recorder.abort({"code": "interrupted", "message": "interrupted by the user"})

@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Remove the hosts; return 0 when none is left."""
-    directory: Path = args.inventory
+    directory = common.one_directory(args, files=True)
     if not directory.exists():
         raise UsageError(
             "inventory-missing",

@@ -28,7 +28,7 @@ _OPTION = "--inventory"
 def split(words: Sequence[str]) -> tuple[Path, list[str]]:
     """Return the inventory, and the words that are kubectl's."""
     rest = list(words)
-    chosen = os.environ.get("NIDOME_INVENTORY", str(common.DEFAULT_INVENTORY))
+    chosen = common.default_inventory()
     if rest and rest[0] == _OPTION:
         if not rest[1:]:
             raise UsageError(
@@ -60,8 +60,9 @@ def lend(text: str) -> int:
 def run(words: Sequence[str]) -> int:
     """Become kubectl; its exit code is the command's."""
     inventory, mine = split(words)
-    given = argparse.Namespace(inventory=inventory, extra_vars=[], strict=False, allow_pipe_lookup=False)
-    spec, warnings = common.declared(given)
+    parser = argparse.ArgumentParser()
+    common.add_inventory(parser)
+    spec, warnings = common.declared(parser.parse_args([f"--inventory={inventory}"]))
     common.warn(warnings)
     file = program(spec)
     config = f"/proc/self/fd/{lend(common.administrator(spec))}"

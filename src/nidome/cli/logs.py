@@ -92,5 +92,7 @@ def _find(spec: ClusterSpec, component: str, hosts: Sequence[HostSpec]) -> tuple
         "component-unknown",
         f"no component '{component}'" if known else "nothing is installed: there are no components",
         where=", ".join(host.name for host in hosts),
-        hint=f"components: {', '.join(known)}" if known else f"nidome apply -i {spec.source}",
+        hint=f"components: {', '.join(known)}"
+        if known
+        else f"nidome apply -i {spec.source.replace(', ', ' -i ')}",
     )

@@ -57,7 +57,7 @@ def _host_variables(machine: Machine) -> dict[str, Any]:
     }
 
 
-def _machines(args: argparse.Namespace, names: Sequence[str]) -> list[Machine]:
+def _machines(args: argparse.Namespace, directory: Path, names: Sequence[str]) -> list[Machine]:
     from nidome import machines  # noqa: PLC0415 - not needed for --help
     from nidome.artifacts.store import Store  # noqa: PLC0415 - as above
     from nidome.progress import Progress  # noqa: PLC0415 - as above
@@ -65,7 +65,7 @@ def _machines(args: argparse.Namespace, names: Sequence[str]) -> list[Machine]:
     existing = {m.name: m for m in machines.listing()}
     _require_os(args.os, [existing[n] for n in names if n in existing])
     for name in names:
-        _require_own(args.inventory, name)
+        _require_own(directory, name)
     blobs = Store(common.settings(args).cache).blobs
     blobs.mkdir(parents=True, exist_ok=True)
     missing = [n for n in names if n not in existing]
@@ -130,14 +130,14 @@ def write_declaration(directory: Path, names: Sequence[str]) -> None:
     write_inventory(directory, hosts={name: {} for name in names}, variables=variables)
 
 
-def _write(args: argparse.Namespace, made: Sequence[Machine]) -> None:
-    write_declaration(args.inventory, [machine.name for machine in made])
+def _write(directory: Path, made: Sequence[Machine]) -> None:
+    write_declaration(directory, [machine.name for machine in made])
     for machine in made:
         # A disposable host may have another address next time: this file is Nidome's, the others are yours.
-        path = args.inventory / "host_vars" / machine.name / MACHINE_FILE
+        path = directory / "host_vars" / machine.name / MACHINE_FILE
         path.parent.mkdir(parents=True, exist_ok=True)
         lines = [f"{name}: {json.dumps(value)}\n" for name, value in _host_variables(machine).items()]
-        common.write_file(_owner_file(machine.name), f"{args.inventory.absolute()}\n")
+        common.write_file(_owner_file(machine.name), f"{directory.absolute()}\n")
         common.write_file(
             path, "# How to reach the disposable host. Written anew by each `nidome up`.\n" + "".join(lines)
         )
@@ -173,9 +173,10 @@ def run(args: argparse.Namespace) -> int:
             hint="use --nodes 1",
         )
     names = [f"node{n + 1}" for n in range(args.nodes)]
+    directory = common.one_directory(args)
     # What is needed once the hosts have booted is imported while they do.
     threading.Thread(target=_import_ahead, daemon=True).start()
-    _write(args, _machines(args, names))
+    _write(directory, _machines(args, directory, names))
     spec, warnings = common.declared(args)
     _fetch(args, spec)
     show = view(args.view, verbose=args.verbose)
@@ -183,7 +184,7 @@ def run(args: argparse.Namespace) -> int:
         common.warn(warnings, sink)
         ok = converge(spec, args, sink)
     if ok and args.view != "json":
-        print(f"\nThe cluster is Ready. Its inventory is {args.inventory}; edit it and run: nidome apply")
+        print(f"\nThe cluster is Ready. Its inventory is {directory}; edit it and run: nidome apply")
         for line in _path_hint():
             print(line)
         print("  nidome kubectl get nodes      nidome status      nidome plan      nidome down")

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nidome.cli import common, up
+from nidome.cli import up
+from nidome.declare.extravars import without_values
 from nidome.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 )
 def test_a_record_has_no_values_of_extra_variables(given: tuple[str, ...], shown: tuple[str, ...]) -> None:
     """A record names the variables of the command line and never holds their values."""
-    assert common._without_values(given) == shown
+    assert without_values(given) == shown
 
 
 @pytest.fixture
