@@ -1,4 +1,4 @@
-"""Measure everything of docs/performance.md in one run: ``python -m bench [--runs 5] [-o FILE]``."""
+"""Measure everything of docs/performance.md in one run: ``python -m bench [--runs 5] [-o FILE] [CASE …]``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from bench.measure import Figure, peak_memory, table, timed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _HERE = Path(__file__).parent
 _NODE = "node1"
@@ -248,17 +248,44 @@ def _ansible(bench: Bench, runs: int) -> list[Figure]:
     return [figure, mine, Figure("**(f) ansible-core ÷ nidome**", "×", "", [figure.median / mine.median])]
 
 
+def _inventory(bench: Bench, runs: int) -> list[Figure]:
+    from bench.inventory import inventory_figures  # noqa: PLC0415 - only this figure needs it
+
+    return inventory_figures(bench, runs)
+
+
+# In the order in which they run: the middle three use one host after the other.
+_CASES: Mapping[str, Callable[[Bench, int], list[Figure]]] = {
+    "help": _help,
+    "inventory": _inventory,
+    "bring-up": _bring_up,
+    "no-op": _no_op,
+    "ansible": _ansible,
+    "up": _up,
+}
+_NEEDS_HOST = ("no-op", "ansible")
+
+
+def _chosen(names: Sequence[str]) -> list[str]:
+    """Return the cases to run, in order: those asked for (all by default) and the one that makes their host."""
+    wanted = set(names) or set(_CASES)
+    if wanted.intersection(_NEEDS_HOST):
+        wanted.add("bring-up")
+    return [name for name in _CASES if name in wanted]
+
+
 def main() -> None:
     """Measure, print the table, and store it."""
     parser = argparse.ArgumentParser(prog="python -m bench")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of: {', '.join(_CASES)} (default: all)")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("-o", "--output", type=Path, default=Path("build/bench.json"))
     args = parser.parse_args()
+    unknown = sorted(set(args.cases) - set(_CASES))
+    if unknown:
+        parser.error(f"no case {', '.join(unknown)}; there are {', '.join(_CASES)}")
     with _bench() as bench:
-        figures = [
-            *_help(bench, args.runs), *_bring_up(bench, args.runs), *_no_op(bench, args.runs),
-            *_ansible(bench, args.runs), *_up(bench, args.runs),
-        ]  # fmt: skip
+        figures = [figure for name in _chosen(args.cases) for figure in _CASES[name](bench, args.runs)]
     print(table(figures))
     args.output.parent.mkdir(parents=True, exist_ok=True)
     machine = {"cpus": os.cpu_count(), "kernel": platform.release(), "date": time.strftime("%Y-%m-%d")}
