@@ -22,7 +22,6 @@ _FAMILIES = {
     "UsageError": "The command line",
     "DeclarationError": "The declaration (more in [inventory.md](inventory.md))",
     "_fail": "The declaration (more in [inventory.md](inventory.md))",
-    "Problem": "The declaration (more in [inventory.md](inventory.md))",
     "ArtifactError": "Artifacts",
     "MachineError": "Disposable hosts",
     "PreflightError": "Before a host is changed",
