@@ -22,6 +22,8 @@ _FAMILIES = {
     "UsageError": "The command line",
     "DeclarationError": "The declaration (more in [inventory.md](inventory.md))",
     "_fail": "The declaration (more in [inventory.md](inventory.md))",
+    "fail": "The declaration (more in [inventory.md](inventory.md))",
+    "Problem": "The declaration (more in [inventory.md](inventory.md))",
     "ArtifactError": "Artifacts",
     "MachineError": "Disposable hosts",
     "PreflightError": "Before a host is changed",
@@ -31,6 +33,8 @@ _FAMILIES = {
     "DeclarationWarning": "Warnings",
     "Diagnostic": "Warnings",
 }
+_HINT_AT = {"_fail": 3, "fail": 4}
+"""Which argument is the next step: code, message, origin, hint; and code, message, file, line, hint."""
 _SAID = "(told with it)"
 _NOTHING = "-"
 _ORDER = tuple(dict.fromkeys(_FAMILIES.values()))
@@ -126,11 +130,18 @@ def _entries(path: Path) -> list[Entry]:
             continue
         arguments = call.args[1:] if name == "Diagnostic" else call.args
         hint = next((k.value for k in call.keywords if k.arg == "hint"), None)
-        if hint is None and name == "_fail" and len(arguments) > 3:  # noqa: PLR2004 - code, message, origin, hint
-            hint = arguments[3]
+        place = _HINT_AT.get(name)
+        if hint is None and place is not None and len(arguments) > place:
+            hint = arguments[place]
         message = arguments[1] if len(arguments) > 1 else None
         found += [
-            Entry(_FAMILIES[name], code, _text(message, _function(call, tree)), _text(hint, tree), module)
+            Entry(
+                _FAMILIES[name],
+                code,
+                _text(message, _function(call, tree)),
+                _text(hint, _function(call, tree)),
+                module,
+            )
             for code in (_codes(arguments[0], _function(call, tree)) if arguments else [])
         ]
     return found

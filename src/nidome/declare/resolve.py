@@ -112,12 +112,10 @@ def check_names(inventory: Inventory) -> list[DeclarationWarning]:
 
 
 class _Name(NamedTuple):
-    """What there is to say about a name that is not used, wherever it is written."""
+    """What there is to say about a name that is not used, wherever it is written: nothing of a silent value."""
 
-    code: str
-    message: str
-    hint: str
-    silent: tuple[Any, ...]
+    finding: DeclarationWarning
+    silent: tuple[Any, ...] = ()
 
     @classmethod
     def of(cls, name: str, *, asked: bool) -> _Name | None:
@@ -129,15 +127,17 @@ class _Name(NamedTuple):
             return None
         if ours is None:
             message = f"{name} is not a variable that anything reads"
-            return cls("variable-unknown", message, _did_you_mean(name), ())
-        return cls("variable-unsupported", f"{name} is known, not supported: {ours.effect}", "", ours.silent)
+            return cls(DeclarationWarning("variable-unknown", message, hint=_did_you_mean(name)))
+        message = f"{name} is known, not supported: {ours.effect}"
+        return cls(DeclarationWarning("variable-unsupported", message), ours.silent)
 
     def warning(self, entry: Entry) -> DeclarationWarning | None:
         """Return the warning for one place; None where the value written there changes nothing."""
         value = entry.node.value
         if any(type(value) is type(each) and value == each for each in self.silent):
             return None
-        return DeclarationWarning(self.code, self.message, str(entry.origin), self.hint)
+        said = self.finding
+        return DeclarationWarning(said.code, said.message, str(entry.origin), said.hint)
 
 
 def _layers(inventory: Inventory) -> Iterator[Layer]:
