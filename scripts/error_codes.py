@@ -134,15 +134,12 @@ def _entries(path: Path) -> list[Entry]:
         if hint is None and place is not None and len(arguments) > place:
             hint = arguments[place]
         message = arguments[1] if len(arguments) > 1 else None
+        around = _function(call, tree)
+        step = _text(hint, around)
+        step = _text(hint, tree) if step == "{…}" else step
         found += [
-            Entry(
-                _FAMILIES[name],
-                code,
-                _text(message, _function(call, tree)),
-                _text(hint, _function(call, tree)),
-                module,
-            )
-            for code in (_codes(arguments[0], _function(call, tree)) if arguments else [])
+            Entry(_FAMILIES[name], code, _text(message, around), step, module)
+            for code in (_codes(arguments[0], around) if arguments else [])
         ]
     return found
 

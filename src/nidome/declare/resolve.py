@@ -112,7 +112,7 @@ def check_names(inventory: Inventory) -> list[DeclarationWarning]:
 
 
 class _Name(NamedTuple):
-    """What there is to say about a name that is not used, wherever it is written: nothing of a silent value."""
+    """What there is to say about a name that is not used, wherever it is written."""
 
     finding: DeclarationWarning
     silent: tuple[Any, ...] = ()
