@@ -89,7 +89,8 @@ def test_create_interrupted(nidome: Nidome, traces: Callable[[], Traces], seed: 
     """Ctrl-C and an ordinary end clean up at once what ``create`` has made so far."""
     before = traces()
     after = 0.2 + _moment(seed, 1.0)
-    assert _killed(nidome, "create", "k1", "k2", after=after, number=number) == 130
+    # On a busy machine Python itself may not have started by then: that ends it, with nothing made yet.
+    assert _killed(nidome, "create", "k1", "k2", after=after, number=number) in (130, -number)
     assert before.added(traces()) == []
 
 

@@ -22,6 +22,7 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Dict, Iterator, List, Sequence, Set
 
+from nidome.agent.evidence import evidence
 from nidome.agent.facts import gather
 from nidome.agent.host import STATE, Host
 from nidome.agent.resources.base import Observed, Resource, failed
@@ -127,6 +128,10 @@ class Agent:
         names = [e["key"] for e in self.host.ledger.made() if e["kind"] == "Unit"]
         found = components(names, self.host)
         return {"components": found, "conditions": self._observe([decode(c) for c in conditions])}
+
+    def evidence(self, questions: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+        """Return what is really there: files, arguments of processes, objects."""
+        return evidence(questions, self.host)
 
     def missing(self, blobs: List[str]) -> List[str]:
         """Return those artifacts (sha256) that this host does not have."""
@@ -333,6 +338,7 @@ def _places(entries: Sequence[Dict[str, Any]]) -> Set[str]:
 _OPERATIONS = (
     "apply",
     "declare",
+    "evidence",
     "facts",
     "ledger",
     "lock",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from nidome.artifacts.settings import Artifact, Settings
+    from nidome.declare.resolve import Declaration
     from nidome.engine.run import Fetch
     from nidome.events import Event, Sink
     from nidome.model.findings import DeclarationWarning
@@ -30,6 +31,7 @@ __all__ = [
     "add_view",
     "administrator",
     "cluster_name",
+    "declaration",
     "declared",
     "default_inventory",
     "explained",
@@ -187,9 +189,15 @@ def words(values: Sequence[str]) -> tuple[str, ...]:
 
 def declared(args: argparse.Namespace) -> tuple[ClusterSpec, list[DeclarationWarning]]:
     """Read the inventory that the options name."""
+    read = declaration(args)
+    return read.spec, read.warnings
+
+
+def declaration(args: argparse.Namespace) -> Declaration:
+    """Read the inventory that the options name, and keep it."""
     from nidome.declare.extravars import read_extra_vars  # noqa: PLC0415 - only what reads YAML pays for it
     from nidome.declare.passwords import make_vault  # noqa: PLC0415 - as above
-    from nidome.declare.resolve import load  # noqa: PLC0415 - as above
+    from nidome.declare.resolve import declare  # noqa: PLC0415 - as above
 
     given = inventories(args)
     for name in given:
@@ -206,7 +214,7 @@ def declared(args: argparse.Namespace) -> tuple[ClusterSpec, list[DeclarationWar
         ask=args.ask_vault_pass,
         from_environment=os.environ.get("ANSIBLE_VAULT_PASSWORD_FILE", ""),
     )
-    return load(
+    return declare(
         given,
         extra_vars=read_extra_vars(args.extra_vars, vault),
         strict=args.strict,

@@ -43,6 +43,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "playbook", "nidome.cli.playbook", "cluster.yml, reset.yml, facts.yml the way ansible-playbook does"
     ),
+    Command("why", "nidome.cli.why", "show where a value comes from, what it reaches and what is live"),
     Command("status", "nidome.cli.status", "show components, versions, restarts and whether all is up"),
     Command("logs", "nidome.cli.logs", "show the journal of a component"),
     Command("kubectl", "nidome.cli.kubectl", "run kubectl against the cluster", verbatim=True),

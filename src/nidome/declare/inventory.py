@@ -9,7 +9,7 @@ several sources, all group_vars of a later one beat those of an earlier one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,6 +98,11 @@ class Inventory:
         layers += [layer for files in self._files for layer in files.hosts.get(host, ())]
         layers.append(self.extra)
         return tuple(layer for layer in layers if layer.entries)
+
+    def with_value(self, name: str, value: Any) -> Inventory:
+        """Return the inventory with a plain value that wins over every layer."""
+        entries = {**self.extra.entries, **_extra_layer({name: value}).entries}
+        return replace(self, extra=Layer(self.extra.name, entries))
 
     def variables(self, host: str) -> dict[str, Entry]:
         """Return the variables in force for a host."""

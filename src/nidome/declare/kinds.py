@@ -46,11 +46,15 @@ _SHOWN = 60
 
 
 class Kind(NamedTuple):
-    """A type: its name in the reference, what it expects, and how a written value becomes a typed one."""
+    """A type: its name in the reference, what it expects, and how a written value becomes a typed one.
+
+    ``choices`` are all its values, where they are few words.
+    """
 
     name: str
     expected: str
     read: Callable[[Node, str], Any]
+    choices: tuple[str, ...] = ()
 
 
 def found(node: Node) -> str:
@@ -148,7 +152,7 @@ def choice(*supported: str) -> Kind:
             )
         return value
 
-    return Kind("choice", expected, read)
+    return Kind("choice", expected, read, supported)
 
 
 def _read_cidr(node: Node, name: str) -> str:

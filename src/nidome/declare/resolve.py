@@ -23,21 +23,42 @@ if TYPE_CHECKING:
     from nidome.declare.vault import Vault
     from nidome.declare.yamlmarks import Node
 
-__all__ = ["check_names", "load", "resolve"]
+__all__ = ["Declaration", "check_names", "declare", "did_you_mean", "load", "resolve"]
 
 _GROUPS = ("kube_control_plane", "kube_node", "etcd")
 _CLUSTER_GROUP = "k8s_cluster"
 _STRICT = ("variable-unknown", "variable-unsupported")
 
 
+class Declaration(NamedTuple):
+    """What an inventory declares, what should be said about it, and the inventory that it was read from."""
+
+    spec: ClusterSpec
+    warnings: list[DeclarationWarning]
+    inventory: Inventory
+    allow_pipe: bool
+
+    def otherwise(self, name: str, value: Any) -> ClusterSpec:
+        """Return what another value of a variable would declare; DeclarationError for a wrong one."""
+        return resolve(self.inventory.with_value(name, value), allow_pipe=self.allow_pipe)
+
+
 def load(
+    inventory: Path | str | Sequence[Path | str], **how: Any
+) -> tuple[ClusterSpec, list[DeclarationWarning]]:
+    """Return the first two parts of what :func:`declare` gives: all that most who read an inventory need."""
+    declaration = declare(inventory, **how)
+    return declaration.spec, declaration.warnings
+
+
+def declare(
     inventory: Path | str | Sequence[Path | str],
     *,
     extra_vars: Mapping[str, Any] | None = None,
     strict: bool = False,
     allow_pipe: bool = False,
     vault: Vault = NO_VAULT,
-) -> tuple[ClusterSpec, list[DeclarationWarning]]:
+) -> Declaration:
     """Read an inventory, what ``-i`` names, and return what it declares, with what should be said about it.
 
     ``extra_vars`` win over every file. With ``strict``, a variable that nobody reads is an error. With
@@ -51,7 +72,7 @@ def load(
     spec = resolve(read, allow_pipe=allow_pipe)
     warnings += [*_unused_hosts(read, spec), *validate(spec)]
     check_release(spec)
-    return spec, warnings
+    return Declaration(spec, warnings, read, allow_pipe)
 
 
 def resolve(inventory: Inventory, *, allow_pipe: bool = False) -> ClusterSpec:
@@ -127,7 +148,7 @@ class _Name(NamedTuple):
             return None
         if ours is None:
             message = f"{name} is not a variable that anything reads"
-            return cls(DeclarationWarning("variable-unknown", message, hint=_did_you_mean(name)))
+            return cls(DeclarationWarning("variable-unknown", message, hint=did_you_mean(name)))
         message = f"{name} is known, not supported: {ours.effect}"
         return cls(DeclarationWarning("variable-unsupported", message), ours.silent)
 
@@ -172,7 +193,8 @@ def _read_by_templates(names: set[str], layers: Sequence[Layer]) -> tuple[set[st
     return used, reached((name for name in written if known(name) is not None), written)
 
 
-def _did_you_mean(name: str) -> str:
+def did_you_mean(name: str) -> str:
+    """Return the next step for a name that nothing reads: one that is nearly the same, where there is one."""
     import difflib  # noqa: PLC0415 - costs as much as the whole inventory, and only a misspelt name needs it
 
     from nidome.declare.known import KNOWN  # noqa: PLC0415 - as above

@@ -81,7 +81,10 @@ class Run:
         self._began = time.monotonic()
         self._artifacts: Mapping[str, Artifact] = {}
         self._session = Session(chosen(spec, options.selection.limit), self._sink, forks=options.forks)
-        self._contexts: dict[str, HostContext] = {}
+        self.contexts: dict[str, HostContext] = {}
+        """What the roles were asked with, by host; there once planned."""
+        self.observed: dict[str, Mapping[str, Observed]] = {}
+        """What was found, by host and resource id; there once planned."""
         self._host_plays: dict[str, list[HostPlay]] = {}
 
     @contextmanager
@@ -123,7 +126,7 @@ class Run:
         }
         for host in self._session.hosts:
             context = HostContext(self.spec, host, facts[host.name], installed)
-            self._contexts[host.name] = context
+            self.contexts[host.name] = context
             self._host_plays[host.name] = evaluate(self._plays, context)
         self._require_known_tags()
         self._host_plays = begun_at(self._plays, self._host_plays, self.options.selection)
@@ -148,7 +151,7 @@ class Run:
             )
 
     def _plan_host(self, host: HostSpec) -> HostPlan:
-        context = self._contexts[host.name]
+        context = self.contexts[host.name]
         resources = list(self._resources(self._host_plays[host.name]))
         with self._phase("observe"):
             states: list[Observed] = self._session.ask(
@@ -159,6 +162,7 @@ class Run:
                 forgetful=self.options.fresh,
             )
         observed = {r.id: state for r, state in zip(resources, states, strict=True)}
+        self.observed[host.name] = observed
         for warning in overridden(host.name, observed):
             self._sink(warning)
         with self._phase("diff"):
@@ -180,6 +184,11 @@ class Run:
                     yield from task.resources
             for handler in mine.handlers:
                 yield handler.restart
+
+    def evidence(self, host: str, questions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Ask a host what is really there (see :mod:`nidome.agent.evidence`)."""
+        found: list[dict[str, Any]] = self._session.agents[host].call("evidence", questions=list(questions))
+        return found
 
     # Doing.
 
@@ -243,7 +252,7 @@ class Run:
             self._sink(Staged(plan.host.name, len(missing), size))
 
     def _declared(self, host: HostSpec) -> dict[str, Any]:
-        found: dict[str, Any] = self._contexts[host.name].facts["declared"] or {}
+        found: dict[str, Any] = self.contexts[host.name].facts["declared"] or {}
         return found
 
     def _begin(self, plan: HostPlan) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from nidome.provenance import Origin, Sourced
 
-__all__ = ["ClusterSpec", "HostSpec", "because", "plain_value"]
+__all__ = ["ClusterSpec", "HostSpec", "because", "plain_value", "shown", "shown_field"]
 
 _DNS_ADDRESS = 3  # of the service network, as in kubespray; the first is the API's own Service
 
@@ -278,24 +278,30 @@ def because(spec: ClusterSpec | HostSpec, *names: str) -> tuple[str, ...]:
         sourced = getattr(spec, declared[name].name)
         if not isinstance(sourced, Sourced):
             raise KeyError(name)
-        shown = declared[name].metadata.get("declared_as", name)
-        text = "***" if _is_secret(sourced, name) else _text(sourced.value)
-        lines.append(f"{shown} = {text} ({_place(sourced.origin)})")
+        label = declared[name].metadata.get("declared_as", name)
+        lines.append(f"{label} = {shown_field(spec, name)} ({_place(sourced.origin)})")
     return tuple(lines)
+
+
+def shown_field(spec: ClusterSpec | HostSpec, name: str) -> str:
+    """Return a declared value the way people write it, a secret hidden."""
+    sourced = getattr(spec, name)
+    return "***" if _is_secret(sourced, name) else shown(sourced.value)
 
 
 def _place(origin: Origin) -> str:
     return f"{origin}, {origin.layer}" if origin.file else origin.layer
 
 
-def _text(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Return a value the way people write it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
         return "unset"
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {_text(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {shown(item)}" for key, item in value.items()) + "}"
     if isinstance(value, tuple):
-        return "[" + ", ".join(map(_text, value)) + "]"
+        return "[" + ", ".join(map(shown, value)) + "]"
     # An address may carry a password.
     return re.sub(r"(://[^/@:]*):[^/@]*@", r"\1:***@", str(value)) if value != "" else "''"
