@@ -255,6 +255,29 @@ def test_a_second_operator_is_told_whom_it_waits_for(cluster: Cluster) -> None:
     assert _recap(events)["changed"] == 0
 
 
+def test_why(cluster: Cluster) -> None:
+    """The command why shows who wrote a value, the line it has in a file, and what is live before it is applied and after."""
+    size = ("-e", "containerd_max_container_log_line_size=32768")
+    line = "max_container_log_line_size = "
+    before = cluster.nidome("why", "containerd_max_container_log_line_size", *size).stdout
+    assert "  from    command line" in before
+    assert "beats   default: 16384" in before
+    assert "File:/etc/containerd/config.toml  not yet applied" in before
+    assert f"live: {line}16384" in before
+    cluster.apply(*size)
+    after = cluster.nidome("why", "containerd_max_container_log_line_size", *size).stdout
+    assert "File:/etc/containerd/config.toml  in force" in after
+    number = cluster.host(f"grep -n '{line}32768' /etc/containerd/config.toml").partition(":")[0]
+    assert f"/etc/containerd/config.toml:{number}  {line}32768" in after
+    assert "live:" not in after
+    cluster.apply()
+    level = cluster.nidome("why", "kube_log_level", "-e", "kube_log_level=4", "--json").stdout
+    places = {e["resource"]: e["places"] for e in json.loads(level)["effects"]}
+    assert places["Unit:kubelet.service"] == [
+        {"where": "process of kubelet.service", "wanted": "--v=4", "live": "--v=2"}
+    ]
+
+
 def test_authority_made_anew(cluster: Cluster) -> None:
     """After the authority was lost, one run makes a new one and everything follows it, what the kubelet kept too."""
     cluster.host("rm /etc/kubernetes/ssl/ca.crt /etc/kubernetes/ssl/ca.key")

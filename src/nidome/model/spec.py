@@ -14,7 +14,10 @@ from typing import Any
 
 from nidome.provenance import Origin, Sourced
 
-__all__ = ["ClusterSpec", "HostSpec", "because", "plain_value", "shown", "shown_field"]
+__all__ = ["HIDDEN", "ClusterSpec", "HostSpec", "because", "plain_value", "shown", "shown_field"]
+
+HIDDEN = "***"
+"""What is shown in place of a secret."""
 
 _DNS_ADDRESS = 3  # of the service network, as in kubespray; the first is the API's own Service
 
@@ -286,7 +289,7 @@ def because(spec: ClusterSpec | HostSpec, *names: str) -> tuple[str, ...]:
 def shown_field(spec: ClusterSpec | HostSpec, name: str) -> str:
     """Return a declared value the way people write it, a secret hidden."""
     sourced = getattr(spec, name)
-    return "***" if _is_secret(sourced, name) else shown(sourced.value)
+    return HIDDEN if _is_secret(sourced, name) else shown(sourced.value)
 
 
 def _place(origin: Origin) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from nidome.declare.known import known
 from nidome.declare.resolve import did_you_mean
 from nidome.declare.variables import BY_NAME, VARIABLES, Computed
 from nidome.errors import DeclarationError, UsageError
-from nidome.model.spec import shown, shown_field
+from nidome.model.spec import HIDDEN, shown, shown_field
 from nidome.prove.reach import other_values
 from nidome.provenance import DEFAULT
 
@@ -73,11 +73,13 @@ def origins(key: str, declaration: Declaration, host: str) -> Answer:
         return _unread(name, host, written)
     holder = _holder(declaration.spec, variable, host)
     value: Sourced[Any] = getattr(holder, variable.model_field)
-    default = variable.default
+    default, text = variable.default, shown_field(holder, variable.model_field)
+    if text == HIDDEN:
+        written = tuple(replace(each, value=HIDDEN) for each in written)
     return Answer(
         name,
         host,
-        shown_field(holder, variable.model_field),
+        text,
         written,
         default.words if isinstance(default, Computed) else shown(default),
         str(value.origin) if not written and value.origin != DEFAULT else "",
@@ -108,7 +110,7 @@ def _written(inventory: Inventory, host: str, name: str) -> Iterator[Written]:
 
 
 def _text(entry: Entry) -> str:
-    return "***" if entry.node.secret else shown(entry.node.value)
+    return HIDDEN if entry.node.secret else shown(entry.node.value)
 
 
 def _unread(name: str, host: str, written: tuple[Written, ...]) -> Answer:

@@ -91,6 +91,16 @@ def test_beaten_layers(unreachable: Path, nidome: Callable[..., tuple[int, str, 
     assert (document["value"], document["default"]) == ("90", "110")
 
 
+def test_secrets_are_hidden(unreachable: Path, nidome: Callable[..., tuple[int, str, str]]) -> None:
+    """Of a secret, why says who wrote it and not what it is."""
+    auth = '[{"registry": "r.example", "username": "me", "password": "sesame-4711"}]'
+    (unreachable / "group_vars" / "all" / "mine.yml").write_text(f"containerd_registry_auth: {auth}\n")
+    _, out, _ = nidome("why", "containerd_registry_auth")
+    assert out.startswith("containerd_registry_auth = ***  (node1)\n")
+    assert "group_vars/all/mine.yml:1" in out
+    assert "sesame" not in out
+
+
 @pytest.mark.parametrize(
     ("key", "said"),
     [
