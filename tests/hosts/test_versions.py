@@ -6,6 +6,7 @@ The tests of this file share one cluster, in this order.
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -146,6 +147,20 @@ def test_a_part_of_an_upgrade_is_refused(cluster: Cluster) -> None:
     done = cluster.nidome("apply", *arguments, "--tags", "kubelet", status=1)
     assert "upgrade-partial" in done.stderr + done.stdout
     assert _version(cluster) == (f"v{_OLDER}", f"v{_OLDER}")
+
+
+def test_an_interrupted_upgrade_goes_on(cluster: Cluster) -> None:
+    """An upgrade that is killed after its first program is remembered by the host: the older release is refused."""
+    arguments = [f"-e{name}={json.dumps(value)}" for name, value in cluster.variables.items()]
+    running = cluster.start("apply", "--view", "json", *arguments)
+    assert running.stdout is not None
+    for line in running.stdout:
+        if "Install kube-apiserver" in line and "task_finished" in line:
+            break
+    running.send_signal(signal.SIGKILL)
+    running.communicate()
+    done = cluster.nidome("plan", "-e", f"kube_version={_OLDER}", status=1)
+    assert "kubernetes-downgrade" in done.stderr + done.stdout
 
 
 def test_upgrade_in_place(cluster: Cluster) -> None:

@@ -14,6 +14,7 @@ from nidome.engine.diff import Change, Delta, Difference, compare
 from nidome.engine.masking import masked
 from nidome.events import Announced
 from nidome.model.spec import because, plain_value
+from nidome.provenance import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from nidome.agent.resources.base import Observed, Resource
     from nidome.engine.selection import Selection
     from nidome.model.spec import ClusterSpec, HostSpec
+    from nidome.provenance import Origin
     from nidome.roles.base import Handler, HostContext, Play, Task
     from nidome.roles.playbook import HostPlay
 
@@ -257,12 +259,17 @@ class _HostPlanner:
         return replace(difference, change=replace(difference.change, because=reasons))
 
     def _reasons(self, names: Sequence[str], change: Change) -> tuple[str, ...]:
-        """Say which declared values moved since the last apply; else Nidome itself did, or the host."""
+        """Say which declared values moved since the last apply; else Nidome itself did, or the host.
+
+        What no apply has known yet (at a first install, or a newer Nidome's) moved where somebody wrote it.
+        """
         declared = self._context.facts.get("declared") or {}
         spec, host = self._context.spec, self._context.host
-        if not declared:
-            return _cited(spec, host, names)
-        moved = [n for n in names if declared.get(n, _MISSING) != _plain(spec, host, n)]
+        moved = [
+            n
+            for n in names
+            if (_plain(spec, host, n) != declared[n] if n in declared else not _is_default(spec, host, n))
+        ]
         if moved:
             return _cited(spec, host, moved)
         if declared.get(VERSION_KEY, __version__) != __version__:
@@ -309,9 +316,6 @@ class _HostPlanner:
             self.steps.append(Step(play, REMOVAL, (), (), removes=gone))
 
 
-_MISSING = object()
-
-
 def _inputs(handler: Handler) -> tuple[str, ...]:
     return (*handler.inputs, f"{DIRECTORY}/{handler.unit}")
 
@@ -323,6 +327,11 @@ def _restarted(handler: Handler, stale: Sequence[str]) -> Change:
 
 def _plain(spec: ClusterSpec, host: HostSpec, name: str) -> Any:
     return plain_value(host if hasattr(host, name) else spec, name)
+
+
+def _is_default(spec: ClusterSpec, host: HostSpec, name: str) -> bool:
+    origin: Origin = getattr(host if hasattr(host, name) else spec, name).origin
+    return origin == DEFAULT
 
 
 def _cited(spec: ClusterSpec, host: HostSpec, names: Sequence[str]) -> tuple[str, ...]:

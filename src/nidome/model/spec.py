@@ -19,6 +19,7 @@ __all__ = ["HIDDEN", "ClusterSpec", "HostSpec", "because", "plain_value", "shown
 HIDDEN = "***"
 """What is shown in place of a secret."""
 
+_SHOWN = 200  # characters of a value in a reason
 _DNS_ADDRESS = 3  # of the service network, as in kubespray; the first is the API's own Service
 
 
@@ -282,7 +283,7 @@ def because(spec: ClusterSpec | HostSpec, *names: str) -> tuple[str, ...]:
         if not isinstance(sourced, Sourced):
             raise KeyError(name)
         label = declared[name].metadata.get("declared_as", name)
-        lines.append(f"{label} = {shown_field(spec, name)} ({_place(sourced.origin)})")
+        lines.append(f"{label} = {_cut(shown_field(spec, name))} ({_place(sourced.origin)})")
     return tuple(lines)
 
 
@@ -290,6 +291,11 @@ def shown_field(spec: ClusterSpec | HostSpec, name: str) -> str:
     """Return a declared value the way people write it, a secret hidden."""
     sourced = getattr(spec, name)
     return HIDDEN if _is_secret(sourced, name) else shown(sourced.value)
+
+
+def _cut(text: str) -> str:
+    """Return the beginning of a long text: an encoded certificate is nothing for people."""
+    return f"{text[:_SHOWN]}…" if len(text) > _SHOWN else text
 
 
 def _place(origin: Origin) -> str:

@@ -231,6 +231,8 @@ def test_because_of_the_declared_values(declared: Any, context_of: Any, context:
     assert reasons(moved, DRIFTED[CONFIG.id]) == (f"kube_log_level = 4 ({place})",)
     fresh = context_of(declared(kube_log_level=4))
     assert reasons(fresh, None) == (f"kube_log_level = 4 ({place})",)
+    # A default that no apply has known yet is nobody's reason.
+    assert reasons(context_of(declared()), None) == ("missing on the host",)
     same = context_of(declared(kube_log_level=3), declared=dict(context.facts["declared"]))
     assert reasons(same, DRIFTED[CONFIG.id]) == ("differs on the host from what was declared",)
     assert reasons(same, None) == ("missing on the host",)

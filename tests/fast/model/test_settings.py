@@ -138,6 +138,14 @@ def test_every_release_has_its_flags(version: str) -> None:
         assert {"v", "help", "version"} <= flags(component, version)
 
 
+def test_a_long_value_is_cut_in_a_reason(declared: Callable[..., ClusterSpec]) -> None:
+    """A reason shows the beginning of a value that is long, as an encoded certificate is."""
+    spec = declared(kube_kubeadm_apiserver_extra_args={"audit-log-path": "/" + "x" * 1000})
+    [reason] = because(spec, "kube_kubeadm_apiserver_extra_args")
+    assert "audit-log-path: /xxx" in reason
+    assert len(reason) < 500
+
+
 def test_passwords_are_not_told(declared: Callable[..., ClusterSpec]) -> None:
     """A password is in no reason and in no list of values, and yet another one is another declaration."""
     entry = {"registry": "r.example", "username": "u", "password": "hunter2"}

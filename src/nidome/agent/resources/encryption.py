@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Collection, Dict, List, Sequenc
 
 from nidome.agent.resources.base import Observed, Resource, failed
 from nidome.agent.resources.certificate import remove_files
-from nidome.agent.system import mode_of, write_whole
+from nidome.agent.system import mode_of, open_file, write_whole
 from nidome.errors import ResourceError
 
 if TYPE_CHECKING:
@@ -84,8 +84,8 @@ def observe(resources: Sequence[EncryptionKeys], host: Host) -> List[Observed]:
 
 def _read(path: str) -> List[Dict[str, Any]]:
     """Return the entries of a file that was written here."""
-    with open(path, encoding="utf-8", errors="replace") as source:
-        text = source.read()
+    with open_file(path) as source:
+        text = source.read().decode(errors="replace")
     try:
         entries: List[Dict[str, Any]] = json.loads(text)["resources"]
         if all(entry["resources"] and next(iter(entry["providers"][0])) for entry in entries) and entries:
