@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar, Collection, Dict, Mapping, Optional, Tuple
+from typing import Any, ClassVar, Collection, Dict, FrozenSet, Mapping, Optional, Tuple
 
-__all__ = ["Observed", "Resource", "encode", "failed", "freeze", "unobservable"]
+__all__ = ["Observed", "PathResource", "Resource", "encode", "failed", "freeze", "unobservable"]
 
 Observed = Optional[Dict[str, Any]]
 """Attributes found on the host, or None where the thing does not exist."""
@@ -48,6 +48,28 @@ class Resource:
     def reads(self) -> Tuple[str, ...]:
         """Files that what must be depends on: what an earlier task makes of them is not known before."""
         return ()
+
+
+@dataclasses.dataclass(frozen=True)
+class PathResource(Resource):
+    """What is kept in one file, at ``path``; a difference in ``content_attributes`` writes the file anew."""
+
+    content_attributes: ClassVar[FrozenSet[str]] = frozenset({"content", "sha256"})
+    path: str
+
+    @property
+    def key(self) -> str:
+        """The path."""
+        return self.path
+
+    @property
+    def paths(self) -> Tuple[str, ...]:
+        """The path itself."""
+        return (self.path,)
+
+    def rewrites(self, attributes: Collection[str]) -> Tuple[str, ...]:
+        """Return the path where the content is to change."""
+        return self.paths if self.content_attributes & set(attributes) else ()
 
 
 def encode(resource: Resource) -> Dict[str, Any]:

@@ -8,9 +8,9 @@ import hashlib
 import os
 import shutil
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, ClassVar, Collection, Dict, List, Optional, Sequence, Tuple
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Dict, List, Optional, Sequence
 
-from nidome.agent.resources.base import Observed, Resource
+from nidome.agent.resources.base import Observed, PathResource
 from nidome.agent.system import TEMPORARY, mode_of, replaced
 from nidome.errors import ResourceError
 
@@ -23,29 +23,14 @@ _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
-class Binary(Resource):
+class Binary(PathResource):
     """``path`` is the artifact with this ``sha256`` (``version`` and ``size`` in bytes are for people)."""
 
     kind: ClassVar[str] = "Binary"
-    path: str
     sha256: str
     version: str = ""
     size: int = 0
     mode: str = "0755"
-
-    @property
-    def key(self) -> str:
-        """The path."""
-        return self.path
-
-    @property
-    def paths(self) -> Tuple[str, ...]:
-        """The path itself."""
-        return (self.path,)
-
-    def rewrites(self, attributes: Collection[str]) -> Tuple[str, ...]:
-        """Return the path where the content is to change."""
-        return self.paths if {"content", "sha256"} & set(attributes) else ()
 
     def desired(self) -> Dict[str, Any]:
         """Hash and mode."""

@@ -15,9 +15,9 @@ import string
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Collection, Dict, List, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, ClassVar, Collection, Dict, FrozenSet, List, Sequence, Tuple
 
-from nidome.agent.resources.base import Observed, Resource
+from nidome.agent.resources.base import Observed, PathResource, Resource
 from nidome.agent.system import mode_of, open_file, run, state_of, work_directory, write_whole
 
 if TYPE_CHECKING:
@@ -409,31 +409,17 @@ def apply_pair(resource: KeyPair, host: Host) -> None:
 
 
 @dataclass(frozen=True)
-class Token(Resource):
+class Token(PathResource):
     """``path`` holds a token: a public ``identity``, a dot, and a random secret of ``length`` characters.
 
     Kubernetes bootstrap tokens are six and sixteen lower-case letters and digits.
     """
 
     kind: ClassVar[str] = "Token"
-    path: str
+    content_attributes: ClassVar[FrozenSet[str]] = frozenset({"identity", "length"})
     identity: str
     length: int = 16
     mode: str = "0600"
-
-    @property
-    def key(self) -> str:
-        """The path."""
-        return self.path
-
-    @property
-    def paths(self) -> Tuple[str, ...]:
-        """The path."""
-        return (self.path,)
-
-    def rewrites(self, attributes: Collection[str]) -> Tuple[str, ...]:
-        """Return the path unless only its mode is wrong."""
-        return self.paths if {"identity", "length"} & set(attributes) else ()
 
     def desired(self) -> Dict[str, Any]:
         """Return its form, and that only root reads it."""

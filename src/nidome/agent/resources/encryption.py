@@ -11,9 +11,9 @@ import json
 import os
 import secrets
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Collection, Dict, List, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, ClassVar, Dict, FrozenSet, List, Sequence, Tuple
 
-from nidome.agent.resources.base import Observed, Resource, failed
+from nidome.agent.resources.base import Observed, PathResource, failed
 from nidome.agent.resources.certificate import remove_files
 from nidome.agent.system import mode_of, open_file, write_whole
 from nidome.errors import ResourceError
@@ -29,31 +29,17 @@ _KEY_BYTES = 32
 
 
 @dataclass(frozen=True)
-class EncryptionKeys(Resource):
+class EncryptionKeys(PathResource):
     """``path`` is an EncryptionConfiguration that has ``resources`` written with ``algorithm``.
 
     :data:`PLAIN` writes nothing encrypted any more, and reads what was.
     """
 
     kind: ClassVar[str] = "EncryptionKeys"
-    path: str
+    content_attributes: ClassVar[FrozenSet[str]] = frozenset({"algorithm", "resources"})
     algorithm: str
     resources: Tuple[str, ...]
     mode: str = "0600"
-
-    @property
-    def key(self) -> str:
-        """The path."""
-        return self.path
-
-    @property
-    def paths(self) -> Tuple[str, ...]:
-        """The path."""
-        return (self.path,)
-
-    def rewrites(self, attributes: Collection[str]) -> Tuple[str, ...]:
-        """Return the path unless only its mode is wrong."""
-        return self.paths if set(attributes) - {"mode"} else ()
 
     def desired(self) -> Dict[str, Any]:
         """Return what is written how, and that only root reads the keys."""

@@ -8,9 +8,9 @@ import hashlib
 import os
 import stat
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Collection, Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, Optional, Sequence
 
-from nidome.agent.resources.base import Observed, Resource
+from nidome.agent.resources.base import Observed, PathResource
 from nidome.agent.system import mode_of, open_file, owner_of, replaced, state_of
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _SHOWN = 65536
 
 
 @dataclass(frozen=True)
-class File(Resource):
+class File(PathResource):
     """``path`` holds ``content``.
 
     Ownership ``whole``: nobody else may write to it. ``create-only``: written where it is missing, then
@@ -30,27 +30,12 @@ class File(Resource):
     """
 
     kind: ClassVar[str] = "File"
-    path: str
     content: str
     mode: str = "0644"
     owner: str = "root"
     group: str = "root"
     ownership: str = "whole"
     secret: bool = False
-
-    @property
-    def key(self) -> str:
-        """The path."""
-        return self.path
-
-    @property
-    def paths(self) -> Tuple[str, ...]:
-        """The path itself."""
-        return (self.path,)
-
-    def rewrites(self, attributes: Collection[str]) -> Tuple[str, ...]:
-        """Return the path where the content is to change."""
-        return self.paths if {"content", "sha256"} & set(attributes) else ()
 
     def desired(self) -> Dict[str, Any]:
         """Hash, mode and owner; for a create-only file the hash is whatever is found."""
