@@ -283,22 +283,18 @@ def _converge(
     *,
     check: bool,
 ) -> None:
-    """Plan and carry out; an error that a host gives before the first play is told as its failed task."""
+    """Plan and carry out; an error that a host gives outside of the plays is told as its failed task."""
     from nidome.engine.refusal import tell_refusal  # noqa: PLC0415 - not needed for --help
     from nidome.engine.run import Run  # noqa: PLC0415 - as above
 
     began = time.monotonic()
-    planned = False
     try:
         with Run(spec, plays, common.fetcher(common.settings(args), spec), sink, options) as this:
             if not check:
                 this.lock()
             plan = this.plan()
-            planned = True
             this.rehearse(plan) if check else this.apply(plan)
     except (TransportError, PreflightError, ResourceError) as error:
-        if planned:
-            raise
         tell_refusal(spec, plays, common.explained(error), sink, began)
 
 
