@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nidome.cli import common
+from nidome.cli.background import add_detach, launch
 from nidome.cli.views import view
 from nidome.errors import DeclarationError, StateError
 
@@ -33,6 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "plan", nargs="?", type=Path, metavar="PLAN", help="a plan file: apply exactly this, or refuse"
     )
+    add_detach(parser)
 
 
 def options(args: argparse.Namespace) -> Options:
@@ -80,7 +82,13 @@ def run(args: argparse.Namespace) -> int:
     """Apply; return 0 when every host succeeded, 1 otherwise."""
     planned = _stored(args.plan) if args.plan else None
     spec, warnings = common.declared(args)
+    begun = launch(args)
+    if begun.gone:
+        return 0
     show = view(args.view, verbose=args.verbose)
-    with common.recorded(spec, show, sys.argv, playbook="cluster.yml", scope=common.scope(args)) as sink:
+    with common.recorded(
+        spec, show, sys.argv, run=begun.run, playbook="cluster.yml", scope=common.scope(args)
+    ) as sink:
+        begun.arrived()
         common.warn(warnings, sink)
         return 0 if converge(spec, args, sink, planned) else 1

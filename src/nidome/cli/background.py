@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nidome.errors import StateError
 
 if TYPE_CHECKING:
+    import argparse
     from pathlib import Path
 
-__all__ = ["OUTPUT", "Background", "leave"]
+__all__ = ["OUTPUT", "Background", "Launch", "add_detach", "launch", "leave"]
 
 OUTPUT = "output.log"
 """What a run in the background prints, in its record's directory."""
@@ -28,6 +30,43 @@ class Background:
         """Say that the run has begun and can be followed: its starter may go."""
         os.write(self._signal_end, b"+")
         os.close(self._signal_end)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A run about to begin under this name; ``gone`` where it does so in another process."""
+
+    run: str
+    background: Background | None = None
+    gone: bool = False
+
+    def arrived(self) -> None:
+        """Say that the run has begun, where somebody waits for that."""
+        if self.background is not None:
+            self.background.arrived()
+
+
+def add_detach(parser: argparse.ArgumentParser) -> None:
+    """Add the option that has a run go on in the background."""
+    parser.add_argument(
+        "--detach", action="store_true", help="go on in the background; see: nidome runs attach"
+    )
+
+
+def launch(args: argparse.Namespace) -> Launch:
+    """Give the run a name, and with ``--detach`` a process of its own; the one that stays says how to follow.
+
+    To be called when all that a person may be asked has been asked.
+    """
+    from nidome.prove.records import new_run_id, runs_directory  # noqa: PLC0415 - not needed for --help
+
+    run = new_run_id()
+    if not args.detach:
+        return Launch(run)
+    background = leave(runs_directory() / run)
+    if background is None:
+        print(f"run {run} goes on in the background; follow it with: nidome runs attach {run}")
+    return Launch(run, background, gone=background is None)
 
 
 def leave(record: Path) -> Background | None:

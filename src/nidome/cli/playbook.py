@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from nidome.cli import common
 from nidome.cli.ansible_output import AnsibleView
+from nidome.cli.background import add_detach, launch
 from nidome.cli.views import view
 from nidome.errors import PreflightError, ResourceError, TransportError, UsageError
 from nidome.events import RunFinished
@@ -57,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     flag("-C", "--check", action="store_true", help="tell what would be changed, and change nothing")
     flag("-D", "--diff", action="store_true", help="show what is changed in files; secrets are not shown")
     flag("-f", "--forks", type=int, default=20, help="hosts worked on at once (default: %(default)s)")
-    flag("--detach", action="store_true", help="go on in the background; see: nidome runs attach")
+    add_detach(parser)
 
 
 def _add_listing(parser: argparse.ArgumentParser) -> None:
@@ -237,19 +238,15 @@ def _asked(spec: ClusterSpec, args: argparse.Namespace) -> bool:
 
 
 def _run(spec: ClusterSpec, name: str, warnings: Sequence[Any], args: argparse.Namespace) -> int:
-    from nidome.cli.background import leave  # noqa: PLC0415 - not needed for --help
-    from nidome.prove.records import new_run_id, playbook_exit_code, runs_directory  # noqa: PLC0415 - as above
+    from nidome.prove.records import playbook_exit_code  # noqa: PLC0415 - not needed for --help
 
-    this = new_run_id()
-    away = leave(runs_directory() / this) if args.detach else None
-    if args.detach and away is None:
-        print(f"run {this} goes on in the background; follow it with: nidome runs attach {this}")
+    begun = launch(args)
+    if begun.gone:
         return 0
     with common.recorded(
-        spec, _view(args), sys.argv, run=this, playbook=name, scope=common.scope(args)
+        spec, _view(args), sys.argv, run=begun.run, playbook=name, scope=common.scope(args)
     ) as sink:
-        if away is not None:
-            away.arrived()
+        begun.arrived()
         common.warn(warnings, sink)
         counts = _Counts(sink)
         _playbooks()[name].run(spec, args, counts)

@@ -204,6 +204,16 @@ def test_a_run_in_the_background_is_followed() -> None:
     assert (again.returncode, again.stdout) == (0, followed.stdout)
 
 
+@pytest.mark.usefixtures("unreachable")
+def test_an_apply_in_the_background_is_followed() -> None:
+    """`nidome apply --detach` is followed in the same way, and ends with apply's own exit code."""
+    begun = _start("apply", "--detach")
+    assert begun.returncode == 0, begun.stderr
+    followed = _start("runs", "attach")
+    assert followed.returncode == 1
+    assert "error[host-unreachable]" in followed.stdout
+
+
 @pytest.fixture
 def slow(inventory: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a file to write to when the connection to the host, until then under way, may fail."""
