@@ -45,7 +45,9 @@ def attach(run: str) -> int:
 
 def _copy(path: Path, record: Record) -> None:
     """Copy the kept output as it grows."""
-    for line in _lines(path, record):
+    from nidome.prove.records import lives  # noqa: PLC0415 - not needed for --help
+
+    for line in _lines(path, lambda: lives(record.meta)):
         sys.stdout.write(line)
         sys.stdout.flush()
 
@@ -55,7 +57,7 @@ def _render(record: Record) -> None:
     from nidome.events import RunStarted  # noqa: PLC0415 - not needed for --help
 
     show: Callable[..., None] | None = None
-    for line in _lines(record.path / "events.jsonl", record):
+    for line in _lines(record.path / "events.jsonl", lambda: _running(record)):
         event = _event(line)
         if isinstance(event, RunStarted):
             show = view("ansible" if event.command[1:2] == ("playbook",) else None)
@@ -81,15 +83,15 @@ def _event(line: str) -> Event | None:
         return None
 
 
-def _lines(path: Path, record: Record) -> Iterator[str]:
-    """Give the lines of a file that a run writes, until the run has ended and all is read.
+def _lines(path: Path, goes_on: Callable[[], bool]) -> Iterator[str]:
+    """Give the lines of a file that a run writes, until that goes on no more and all is read.
 
     A last line without an end is given when nothing will be added to it any more, unless it is torn JSON.
     """
     with path.open(encoding="utf-8", errors="replace", newline="") as source:
         begun = ""
         while True:
-            ended = not _running(record)
+            ended = not goes_on()
             while piece := source.readline():
                 begun += piece
                 if begun.endswith("\n"):

@@ -30,12 +30,14 @@ __all__ = [
     "find",
     "last_of",
     "listing",
+    "lives",
     "new_run_id",
     "playbook_exit_code",
     "runs_directory",
 ]
 
 
+_ENDED = ("Z", "X")
 _FAILED = 2
 _UNREACHABLE = 4
 
@@ -195,11 +197,20 @@ def _meta(path: Path) -> dict[str, Any]:
 
 
 def _process(pid: int) -> str:
-    """Return when a process was started (in ticks, see proc(5)): a later one with its id is another."""
+    """Return when a process was started (in ticks, see proc(5)): a later one with its id is another.
+
+    "gone" where there is none, also where it has ended and nobody has taken note of it.
+    """
     try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:
         return "gone"
+    return "gone" if fields[0] in _ENDED else fields[19]
+
+
+def lives(meta: Mapping[str, Any]) -> bool:
+    """Tell whether the process of a run is still there: it says its last words after the record's end."""
+    return bool(meta.get("process")) and _process(meta.get("pid", 0)) == meta["process"]
 
 
 def find(run: str, directory: Path | None = None) -> Record:
