@@ -59,7 +59,8 @@ FACTS_ONLY: tuple[Play, ...] = tuple(
 
 # The numbers, names and host patterns are kubespray's, so that --list-tasks and logs read as its users know
 # them; a play without roles concerns what does not exist here. The API server takes longest to start: images
-# and certificates that others need come after its play, and are done while it starts.
+# and certificates that others need come after its play, and are done while it starts. What is waited for of a
+# restarted component comes in a play after the one whose handlers restart it.
 CLUSTER: tuple[Play, ...] = (
     *_BEGINNING,
     Play("Prepare for etcd install", ("k8s_cluster", "etcd"), (FIT, PREINSTALL, PKI, CONTAINERD, DOWNLOAD)),
@@ -80,13 +81,12 @@ CLUSTER: tuple[Play, ...] = (
             KUBE_PROXY,
             ACCESS,
             APPROVER,
-            NODE,
         ),
     ),
     Play("Install Calico Route Reflector", ("calico_rr",), ()),
     Play("Patch Kubernetes for Windows", ("kube_control_plane[0]",), ()),
     Play("Install Kubernetes apps", _CONTROL, (DNS, USER_IMAGES, HELM)),
-    Play("Apply resolv.conf changes now that cluster DNS is up", _NODES, (ENDPOINT, DNS_READY, HEALTH)),
+    Play("Apply resolv.conf changes now that cluster DNS is up", _NODES, (NODE, ENDPOINT, DNS_READY, HEALTH)),
 )
 
 

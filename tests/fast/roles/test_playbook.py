@@ -168,6 +168,19 @@ def test_roles_are_in_the_plays_that_people_know(usual: Variant, play: int, role
     assert role in {task.role for task in mine.tasks}
 
 
+def test_nodes_are_waited_for_after_the_restarts(usual: Variant) -> None:
+    """Whether a node is Ready is asked in a play after the one whose handlers restart its components."""
+    restarts = [n for n, play in enumerate(usual.plays) if play.handlers]
+    waits = [
+        n
+        for n, p in enumerate(usual.plays)
+        for t in p.tasks
+        for r in t.resources
+        if r.id.startswith("Condition:node-ready")
+    ]
+    assert min(waits) > max(restarts)
+
+
 def test_no_program_is_ahead_of_the_api_server(usual: Variant) -> None:
     """The API server's program is replaced before those of the components that talk to it."""
     titles = [task.title for task in usual.tasks]
