@@ -203,11 +203,11 @@ def _kept(context: HostContext) -> Task:
 
 
 def _files_tasks(context: HostContext) -> list[Task]:
-    return [_COMPONENT.files(context), _kept(context)]
+    return [_COMPONENT.files(context)]
 
 
 def _tasks(context: HostContext) -> list[Task]:
-    return [_COMPONENT.binary(context), _COMPONENT.start(context)]
+    return [_COMPONENT.binary(context), _kept(context), _COMPONENT.start(context)]
 
 
 def _handlers(context: HostContext) -> list[Handler]:

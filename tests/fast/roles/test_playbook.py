@@ -172,13 +172,20 @@ def test_nodes_are_waited_for_after_the_restarts(usual: Variant) -> None:
     """Whether a node is Ready is asked in a play after the one whose handlers restart its components."""
     restarts = [n for n, play in enumerate(usual.plays) if play.handlers]
     waits = [
-        n
-        for n, p in enumerate(usual.plays)
-        for t in p.tasks
-        for r in t.resources
-        if r.id.startswith("Condition:node-ready")
+        number
+        for number, play in enumerate(usual.plays)
+        for task in play.tasks
+        if any(r.id.startswith("Condition:node-ready") for r in task.resources)
     ]
     assert min(waits) > max(restarts)
+
+
+def test_a_kubelet_gives_up_its_certificates_when_it_has_new_ones(usual: Variant) -> None:
+    """Certificates of an earlier authority are dropped, and kubelet restarted, after it was issued a new one."""
+    titles = [task.title for task in usual.tasks]
+    dropped = titles.index("kubernetes/node : Drop kubelet certificates of an earlier authority")
+    assert dropped > titles.index("kubernetes/pki : Issue the components' certificates")
+    assert dropped > titles.index("kubernetes/control-plane : Wait for the API server")
 
 
 def test_no_program_is_ahead_of_the_api_server(usual: Variant) -> None:
