@@ -181,7 +181,7 @@ def test_nodes_are_waited_for_after_the_restarts(usual: Variant) -> None:
 
 
 def test_a_kubelet_gives_up_its_certificates_when_it_has_new_ones(usual: Variant) -> None:
-    """Certificates of an earlier authority are dropped, and kubelet restarted, after it was issued a new one."""
+    """Certificates of an earlier authority are dropped, and kubelet restarted, once it has a new one."""
     titles = [task.title for task in usual.tasks]
     dropped = titles.index("kubernetes/node : Drop kubelet certificates of an earlier authority")
     assert dropped > titles.index("kubernetes/pki : Issue the components' certificates")
