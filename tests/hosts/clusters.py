@@ -33,6 +33,7 @@ _KERNEL = (
     "nft --stateless list ruleset; ip -brief link | sed 's/@.*//' | awk '{print $1}' | sort; "
     "cat /proc/sys/net/ipv4/ip_forward /proc/sys/vm/overcommit_memory /proc/sys/kernel/panic"
 )
+_LOOKS = 20
 _KINDS = (
     "namespaces,nodes,pods,services,endpointslices,deployments,replicasets,configmaps,secrets,serviceaccounts,"
     "clusterroles,clusterrolebindings,roles,rolebindings,certificatesigningrequests"
@@ -167,6 +168,15 @@ class Cluster:
         return Snapshot(
             tuple(files), tuple(units), tuple(self.host(_KERNEL).splitlines()), tuple(processes), tuple(items)
         )
+
+    def settled(self) -> Snapshot:
+        """Return a look that the next one confirms: the cluster's own controllers may still be at work."""
+        found = self.snapshot()
+        for _ in range(_LOOKS):
+            last, found = found, self.snapshot()
+            if not last.differences(found):
+                return found
+        raise AssertionError(last.differences(found))
 
     def remove(self) -> None:
         """Remove the host, and end what a failed test left running."""

@@ -142,7 +142,7 @@ def test_store_needs_a_certificate(cluster: Cluster) -> None:
 def test_second_run_changes_nothing(cluster: Cluster) -> None:
     """A second apply reports changed=0, and by an independent look nothing on host or in the API has changed."""
     cluster.apply()
-    before = cluster.snapshot()
+    before = cluster.settled()
     events = cluster.apply()
     assert _recap(events)["changed"] == 0
     assert cluster.nidome("plan").stdout.strip().endswith("No changes.")
@@ -153,7 +153,7 @@ def test_one_setting(cluster: Cluster) -> None:
     """One changed setting: the plan names exactly what the run reports, one unit restarts, pods keep running."""
     path = cluster.inventory / "group_vars" / "all" / "containerd.yml"
     path.write_text(path.read_text() + "\ncontainerd_max_container_log_line_size: 32768\n")
-    pods, before = _pods(cluster), cluster.snapshot()
+    pods, before = _pods(cluster), cluster.settled()
     planned = cluster.plan()["hosts"]["node1"]
     reasons = [reason for step in planned for change in step["changes"] for reason in change["because"]]
     assert any(
