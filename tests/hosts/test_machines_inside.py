@@ -103,6 +103,12 @@ def test_boot_keeps_the_machines_settings(nidome_session: Nidome, host: str) -> 
     assert said == ""
 
 
+def test_the_clock_is_the_machines(nidome_session: Nidome, host: str) -> None:
+    """A host cannot set the clock, which is this machine's own too."""
+    # To what it is: nothing is spoilt where the host can after all.
+    assert "date: cannot set date" in nidome_session.ssh(host, 'date -s "@$(date +%s)" 2>&1', check=False)
+
+
 def test_kmsg(nidome_session: Nidome, host: str) -> None:
     """The kubelet can open the kernel's log."""
     nidome_session.ssh(host, "exec 3</dev/kmsg")
