@@ -255,20 +255,24 @@ def test_a_second_operator_is_told_whom_it_waits_for(cluster: Cluster) -> None:
     assert _recap(events)["changed"] == 0
 
 
+def test_kubectl_on_the_host(cluster: Cluster) -> None:
+    """Root's kubectl on a control-plane host needs no option to reach the cluster."""
+    assert cluster.host("kubectl get node node1 -o name") == "node/node1"
+
+
 def test_why(cluster: Cluster) -> None:
     """The command why shows who wrote a value, the line it has in a file, and what is live before it is applied and after."""
-    size = ("-e", "containerd_max_container_log_line_size=32768")
-    line = "max_container_log_line_size = "
-    before = cluster.nidome("why", "containerd_max_container_log_line_size", *size).stdout
+    debug = ("-e", "containerd_debug_level=debug")
+    before = cluster.nidome("why", "containerd_debug_level", *debug).stdout
     assert "  from    command line" in before
-    assert "beats   default: 16384" in before
+    assert "beats   default: info" in before
     assert "File:/etc/containerd/config.toml  not yet applied" in before
-    assert f"live: {line}16384" in before
-    cluster.apply(*size)
-    after = cluster.nidome("why", "containerd_max_container_log_line_size", *size).stdout
+    assert 'live: level = "info"' in before
+    cluster.apply(*debug)
+    after = cluster.nidome("why", "containerd_debug_level", *debug).stdout
     assert "File:/etc/containerd/config.toml  in force" in after
-    number = cluster.host(f"grep -n '{line}32768' /etc/containerd/config.toml").partition(":")[0]
-    assert f"/etc/containerd/config.toml:{number}  {line}32768" in after
+    number = cluster.host("grep -n 'level = .debug.' /etc/containerd/config.toml").partition(":")[0]
+    assert f'/etc/containerd/config.toml:{number}  level = "debug"' in after
     assert "live:" not in after
     cluster.apply()
     level = cluster.nidome("why", "kube_log_level", "-e", "kube_log_level=4", "--json").stdout

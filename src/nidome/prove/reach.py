@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from nidome.agent.resources.binary import Binary
@@ -96,9 +96,10 @@ _OURS = ("access", "take_over")
 
 def _places(mine: Resource, twin: Resource) -> Iterator[Place]:
     if isinstance(mine, Unit) and isinstance(twin, Unit) and mine.text != twin.text:
-        yield from _lines(mine.text, twin.text)
+        yield from _lines(_arguments(mine.text), _arguments(twin.text))
     elif isinstance(mine, File) and isinstance(twin, File) and mine.content != twin.content:
-        yield from [Place("***")] if mine.secret else _lines(mine.content, twin.content)
+        lines = _lines(mine.content, twin.content)
+        yield from (replace(place, text="***") for place in lines) if mine.secret else lines
     elif isinstance(mine, KubeObject) and isinstance(twin, KubeObject) and mine.manifest != twin.manifest:
         secret = mine.manifest["kind"] == "Secret"
         yield from _fields(mine.manifest, twin.manifest, hidden=secret)
@@ -109,6 +110,11 @@ def _places(mine: Resource, twin: Resource) -> Iterator[Place]:
             value = getattr(mine, each.name)
             if value != getattr(twin, each.name):
                 yield Place(_shown(value), path=(each.name,))
+
+
+def _arguments(text: str) -> str:
+    """Return a unit's text without the marks that say that a command goes on: the last argument has none."""
+    return "\n".join(line.removesuffix("\\").rstrip() for line in text.split("\n"))
 
 
 def _lines(mine: str, other: str, path: tuple[str | int, ...] = ()) -> Iterator[Place]:
@@ -144,6 +150,7 @@ def _shown(value: Any) -> str:
 _TEXTS = (
     "9h9m9s",
     "/nidome/other",
+    "https://other.example",
     "other.example",
     "127.0.0.9:9",
     "--other=1",

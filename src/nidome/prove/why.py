@@ -81,22 +81,30 @@ def look(key: str, declaration: Declaration, run: Run, plan: HostPlan) -> list[E
     """Return what a value does on a planned host, with what is live there asked of it."""
     host = plan.host.name
     base = run.contexts[host]
-    reached: list[Reached] = []
-    for other in alternatives(key, declaration, host):
-        reached = reach(base, _with(base, other), CLUSTER)
-        if reached:
-            break
-    field = model_field(key)
-    asked = questions(reached := reached or (cited(base, CLUSTER, field) if field else []))
+    reached = _reached(key, declaration, base)
+    asked = questions(reached)
     answers = run.evidence(host, asked) if asked else []
     told = {question["id"]: answer for question, answer in zip(asked, answers, strict=True)}
     return effects(reached, plan, run.observed[host], told)
 
 
+def _reached(key: str, declaration: Declaration, base: HostContext) -> list[Reached]:
+    """Return what the first other value makes a difference for that makes one at all."""
+    field, others = model_field(key), 0
+    for others, other in enumerate(alternatives(key, declaration, base.host.name), start=1):  # noqa: B007 - counted
+        reached = reach(base, _with(base, other), CLUSTER)
+        if reached:
+            return reached
+    return cited(base, CLUSTER, field) if field and not others else []
+
+
 def _with(base: HostContext, other: ClusterSpec) -> HostContext:
     """Return the host's context with another declaration, and any artifact for what only that one needs."""
-    missing = [name for name in artifact_names(CLUSTER, other) if name not in base.artifacts]
-    artifacts = {**base.artifacts, **dict.fromkeys(missing, InstalledArtifact("", "0" * 64))}
+    have, version = base.artifacts, base.spec.kube_version.value
+    gone = [n for n, a in have.items() if a.version == version != other.kube_version.value]
+    missing = [name for name in artifact_names(CLUSTER, other) if name not in have]
+    any_other = InstalledArtifact(other.kube_version.value, "0" * 64)
+    artifacts = {**have, **dict.fromkeys([*gone, *missing], any_other)}
     return replace(base, spec=other, host=other.host(base.host.name), artifacts=artifacts)
 
 
@@ -142,6 +150,9 @@ def _effect(
     answer = answers.get(resource.id, {})
     found = tuple(live(resource, place, answer) for place in each.places)
     state, detail = _state(resource, differences.get(resource.id), observed)
+    if state == NOT_APPLIED and found and all(place.live == place.wanted for place in found):
+        # What else differs in the resource is not this value's.
+        state, detail = _read_state(resource, observed)
     overrides = (observed.get(resource.id) or {}).get("$overrides")
     if state == IN_FORCE and overrides and any(place.live != place.wanted for place in found):
         state, detail = OVERRIDDEN, f"{', '.join(overrides)} changes the unit"
@@ -158,6 +169,11 @@ def _state(
         return UNKNOWN, unknown
     if difference.change:
         return NOT_APPLIED, "nidome apply"
+    return _read_state(resource, observed)
+
+
+def _read_state(resource: Resource, observed: Mapping[str, Observed]) -> tuple[str, str]:
+    """Return the state of a value that stands where it must."""
     late = [unit for unit, stale in _stale(observed) if stale & _read_from(resource)]
     if late:
         return NOT_READ, f"{', '.join(late)} runs with what it read before: nidome apply"

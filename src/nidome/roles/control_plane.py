@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import posixpath
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nidome.agent import approver
 from nidome.agent.resources.condition import Condition
+from nidome.agent.resources.directory import Directory
 from nidome.agent.resources.file import File
 from nidome.roles.api_access import FIELDS, extras
 from nidome.roles.arguments import command
@@ -17,14 +19,12 @@ from nidome.roles.paths import Paths, access, client_access, server_url
 from nidome.roles.store import CLIENT_PORT
 from nidome.roles.units import Service
 
-if TYPE_CHECKING:
-    from nidome.agent.resources.base import Resource
-
 __all__ = ["APISERVER_UNIT", "APPROVER", "CONTROLLERS", "CONTROL_PLANE", "api_ready"]
 
 _ROLE = "kubernetes/control-plane"
 _TAGS = ("control-plane",)
 APISERVER_UNIT = "kube-apiserver.service"
+_ROOTS_CONFIG = "/root/.kube/config"
 _APPROVER = "/usr/local/lib/nidome/approver.py"
 
 # TLS 1.2 suites with forward secrecy and authenticated encryption; TLS 1.3 chooses its own.
@@ -168,7 +168,7 @@ def _scheduler(context: HostContext) -> Service:
     return Service("kube-scheduler", "Kubernetes scheduler", words, inputs)
 
 
-def _client_config(context: HostContext, name: str, user: str) -> Resource:
+def _client_config(context: HostContext, name: str, user: str) -> File:
     paths = Paths(context.spec)
     credentials = {"client-certificate": paths.cert(name), "client-key": paths.key(name)}
     return kubeconfig(
@@ -270,9 +270,19 @@ def _tasks(context: HostContext) -> list[Task]:
         ("client", "download", "upgrade"),
         ("kube_version", "bin_dir"),
     )
+    # Where kubectl looks by itself; somebody's access to another cluster stays.
+    admin = _client_config(context, "admin", "kubernetes-admin")
+    admin = replace(admin, path=_ROOTS_CONFIG, ownership="unclaimed")
+    kept = Task(
+        "kubernetes/client",
+        "Copy admin kubeconfig to root user home",
+        (Directory(posixpath.dirname(_ROOTS_CONFIG), "0700"), admin),
+        ("client",),
+        ("kube_apiserver_port", "access_ip", "kube_cert_dir"),
+    )
     api, *others = _COMPONENTS
     files = [task for component in others for task in component.install(context)]
-    return [*api.install(context), api.start(context), *files, client]
+    return [*api.install(context), api.start(context), *files, client, kept]
 
 
 def _controller_tasks(context: HostContext) -> list[Task]:

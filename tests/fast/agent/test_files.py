@@ -217,3 +217,21 @@ def test_a_kill_between_ledger_and_directory_is_resumed(
     (tmp_path / "d" / "content").write_text("")
     _remove(wanted, resumed)
     assert not os.path.exists(wanted.path)
+
+
+def test_somebody_elses_file_is_left(wanted: File, host: Host) -> None:
+    """An unclaimed file is kept as declared where Nidome made it, and left alone where somebody else did."""
+    ours = replace(wanted, ownership="unclaimed")
+    Path(ours.path).write_text("theirs")
+    assert not _differs(ours, host)
+    _apply(ours, host)
+    assert Path(ours.path).read_text() == "theirs"
+    Path(ours.path).unlink()
+    assert _differs(ours, host)
+    _apply(ours, host)
+    Path(ours.path).write_text("drifted")
+    assert _differs(ours, host)
+    _apply(ours, host)
+    assert Path(ours.path).read_text() == "wanted\n"
+    _remove(ours, host)
+    assert not Path(ours.path).exists()

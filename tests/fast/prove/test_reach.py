@@ -67,6 +67,22 @@ def test_arguments_of_processes(reached: Callable[..., dict[str, Reached]]) -> N
         assert units[f"Unit:{component}.service"] == ["--v=4"]
 
 
+def test_only_the_argument_itself(reached: Callable[..., dict[str, Reached]]) -> None:
+    """An argument that comes after the last one is found alone: the line before it says nothing new."""
+    found = reached("kubelet_custom_flags", ["--event-qps=50"], [])
+    (each,) = found.values()
+    assert [p.text for p in each.places] == ["--event-qps=50"]
+
+
+def test_lines_of_a_secret_file(reached: Callable[..., dict[str, Reached]]) -> None:
+    """In a file that holds a secret the line of a value is found, and its text is not shown where it is one."""
+    auth = [{"registry": "r.example", "username": "me", "password": "sesame-4711"}]
+    found = reached("containerd_registry_auth", auth, [])
+    (each,) = (e for name, e in found.items() if name == "File:/etc/containerd/config.toml")
+    assert all(p.line > 0 for p in each.places)
+    assert "sesame" not in str(each.places)
+
+
 def test_a_field_of_an_object(reached: Callable[..., dict[str, Reached]]) -> None:
     """A value in an object of the API is found with the path of its field."""
     found = reached("dns_min_replicas", 3, 2)

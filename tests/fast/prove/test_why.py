@@ -82,6 +82,14 @@ def test_not_yet_applied(asked: Callable[..., list[Effect]]) -> None:
     assert (place.wanted, place.live) == (_WANTED, "max_container_log_line_size = 16384")
 
 
+def test_another_value_of_the_same_file(asked: Callable[..., list[Effect]]) -> None:
+    """A value whose line is live is in force, though its file is to be written for another value's sake."""
+    live = f'version = 3\n[debug]\n  level = "trace"\n[x]\n  {_WANTED}\n'
+    drift = {_CONFIG: {"mode": "0644", "owner": ["root", "root"], "sha256": "0" * 64, "$text": live}}
+    (effect,) = asked(_NAME, 32768, 16384, drift, file={"text": live})
+    assert (effect.state, effect.detail) == ("in force", "")
+
+
 def test_not_yet_read(asked: Callable[..., list[Effect]]) -> None:
     """A value that stands in the file is not in force while the process runs with what it read before."""
     (effect,) = asked(_NAME, 32768, 16384, {_RESTART: _running("/etc/containerd/config.toml")})

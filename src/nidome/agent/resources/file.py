@@ -26,7 +26,8 @@ class File(PathResource):
     """``path`` holds ``content``.
 
     Ownership ``whole``: nobody else may write to it. ``create-only``: written where it is missing, then
-    left to whoever rotates it. ``secret`` content is compared by hash and never shown.
+    left to whoever rotates it. ``unclaimed``: as ``whole``, unless somebody else's file is there, which
+    stays as it is. ``secret`` content is compared by hash and never shown.
     """
 
     kind: ClassVar[str] = "File"
@@ -40,7 +41,7 @@ class File(PathResource):
     def desired(self) -> Dict[str, Any]:
         """Hash, mode and owner; for a create-only file the hash is whatever is found."""
         state: Dict[str, Any] = {"mode": self.mode, "owner": [self.owner, self.group]}
-        if self.ownership == "whole":
+        if self.ownership != "create-only":
             state["sha256"] = hashlib.sha256(self.content.encode()).hexdigest()
         return state
 
@@ -51,8 +52,15 @@ def _content(resource: File) -> bytes:
 
 def observe(resources: Sequence[File], host: Host) -> List[Observed]:
     """Read each file; its text comes along where it differs and may be shown."""
-    del host
-    return [_observe_one(resource) for resource in resources]
+    return [
+        resource.desired() if _is_anothers(resource, host) else _observe_one(resource)
+        for resource in resources
+    ]
+
+
+def _is_anothers(resource: File, host: Host) -> bool:
+    taken = resource.ownership == "unclaimed" and not host.ledger.has(resource.id)
+    return taken and os.path.lexists(resource.path)
 
 
 def _observe_one(resource: File) -> Observed:
@@ -66,7 +74,7 @@ def _observe_one(resource: File) -> Observed:
     if not stat.S_ISREG(status.st_mode):
         # A link leads out of what Nidome keeps, a pipe or a device is no file: it is replaced by one.
         state["mode"] = state_of(resource.path)
-    if resource.ownership == "whole":
+    if resource.ownership != "create-only":
         state["sha256"] = hashlib.sha256(content).hexdigest()
         if content != _content(resource) and not resource.secret and len(content) <= _SHOWN:
             state["$text"] = content.decode(errors="replace")
@@ -75,6 +83,8 @@ def _observe_one(resource: File) -> Observed:
 
 def apply(resource: File, host: Host) -> None:
     """Write the file whole; what stood there before Nidome is kept for a reset."""
+    if _is_anothers(resource, host):
+        return
     if not host.ledger.has(resource.id):
         host.ledger.add(resource.kind, resource.key, prior=_prior(resource.path))
     content = _content(resource)
