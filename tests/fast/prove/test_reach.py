@@ -75,7 +75,7 @@ def test_only_the_argument_itself(reached: Callable[..., dict[str, Reached]]) ->
 
 
 def test_lines_of_a_secret_file(reached: Callable[..., dict[str, Reached]]) -> None:
-    """In a file that holds a secret the line of a value is found, and its text is not shown where it is one."""
+    """In a file that holds a secret the line of a value is found, and its text is not shown."""
     auth = [{"registry": "r.example", "username": "me", "password": "sesame-4711"}]
     found = reached("containerd_registry_auth", auth, [])
     (each,) = (e for name, e in found.items() if name == "File:/etc/containerd/config.toml")
