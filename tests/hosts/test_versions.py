@@ -128,6 +128,39 @@ def test_passwords_stay_with_root(cluster: Cluster) -> None:
     assert not [p for p in (cluster.home / "state").rglob("*") if p.is_file() and _PASSWORD in p.read_text()]
 
 
+def test_an_earlier_password_is_not_shown(cluster: Cluster) -> None:
+    """Where a password is no longer declared, plans and diffs show what else changes, and neither do records."""
+    auth = cluster.variables.pop("containerd_registry_auth")
+    try:
+        plan = cluster.nidome("plan", *cluster._extra(), status=2).stdout  # noqa: SLF001 - what apply adds too
+        document = json.dumps(cluster.plan())
+        diff = cluster.nidome(
+            "playbook",
+            "-i",
+            str(cluster.inventory),
+            "cluster.yml",
+            "--check",
+            "--diff",
+            *cluster._extra(),  # noqa: SLF001 - as above
+        ).stdout
+    finally:
+        cluster.variables["containerd_registry_auth"] = auth
+    for text in (plan, document, diff):
+        assert _PASSWORD not in text
+        assert "*** (earlier)" in text
+    assert '-    username = "me"' in diff
+    line = "containerd_max_container_log_line_size"
+    cluster.variables[line] = 32768
+    try:
+        changed = cluster.nidome("plan", *cluster._extra(), status=2).stdout  # noqa: SLF001 - as above
+    finally:
+        del cluster.variables[line]
+    assert "+  max_container_log_line_size = 32768" in changed
+    recorded = [path for path in (cluster.home / "state" / "runs").rglob("*") if path.is_file()]
+    assert not [path for path in recorded if _PASSWORD in path.read_text()]
+    assert {path.stat().st_mode & 0o777 for path in recorded} == {0o600}
+
+
 def test_secrets_are_encrypted(cluster: Cluster) -> None:
     """A Secret is encrypted where it is stored, and read back as it was written."""
     cluster.kubectl("create", "secret", "generic", "mine", "--from-literal=word=plain-to-see")

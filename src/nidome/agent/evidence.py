@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Sequence
 
+from nidome.agent import hiding
 from nidome.agent.system import open_file, read_text
 from nidome.errors import ResourceError
 
@@ -16,8 +19,9 @@ __all__ = ["evidence"]
 def evidence(questions: Sequence[Dict[str, Any]], host: Host) -> List[Dict[str, Any]]:
     """Answer each question, ``{"file": PATH}``, ``{"unit": NAME}`` or ``{"object": PATH, "access": [...]}``.
 
-    ``{"text": …}``, ``{"argv": […]}`` and ``{"object": …}`` are the answers, {} where there is no such thing
-    or where the API does not say.
+    ``{"text": …}``, ``{"argv": […]}`` and ``{"object": …}`` are the answers, {} where there is no such thing,
+    where the API does not say or where it may not be shown. ``id`` is the resource's, ``secrets`` are those
+    of its declaration: neither they nor those that the ledger knows of are in an answer.
     """
     return [_answer(question, host) for question in questions]
 
@@ -30,10 +34,18 @@ def _answer(question: Dict[str, Any], host: Host) -> Dict[str, Any]:
         return {}
 
 
+def _known(question: Dict[str, Any], host: Host) -> Dict[str, Any]:
+    entry = host.ledger.entries.get(question.get("id", "")) or {}
+    return entry.get("data") or {}
+
+
 def _file(question: Dict[str, Any], host: Host) -> Dict[str, Any]:
-    del host
     text = read_text(question["file"])
-    return {} if text is None else {"text": text}
+    if text is None:
+        return {}
+    private = not os.stat(question["file"]).st_mode & stat.S_IROTH
+    found = hiding.shown(text, _known(question, host), question.get("secrets", ()), private=private)
+    return {} if found is None else {"text": found}
 
 
 def _unit(question: Dict[str, Any], host: Host) -> Dict[str, Any]:
@@ -45,12 +57,22 @@ def _unit(question: Dict[str, Any], host: Host) -> Dict[str, Any]:
             words = source.read().decode(errors="replace")
     except FileNotFoundError:
         return {}
-    return {"argv": words.rstrip("\0").split("\0")}
+    hidden = _known(question, host).get("flags", ())
+    told = (_argument(word, hidden, question.get("secrets", ())) for word in words.rstrip("\0").split("\0"))
+    return {"argv": list(told)}
+
+
+def _argument(word: str, hidden: Sequence[str], secrets: Sequence[str]) -> str:
+    name, equals, _ = word.partition("=")
+    return f"{name}={hiding.HIDDEN}" if equals and name in hidden else hiding.hide(word, secrets)
 
 
 def _object(question: Dict[str, Any], host: Host) -> Dict[str, Any]:
     found = host.api(question["access"]).get(question["object"])
-    return {} if found is None else {"object": found}
+    if found is None:
+        return {}
+    hidden = _known(question, host).get("hidden", ())
+    return {"object": hiding.without(found, hidden, question.get("secrets", ()))}
 
 
 _ANSWERS: Dict[str, Callable[[Dict[str, Any], "Host"], Dict[str, Any]]] = {

@@ -265,12 +265,16 @@ class Agent:
             os.unlink(self._lock_path)
         self.host = self._look()
 
-    def declare(self, values: Dict[str, Any]) -> None:
+    def declare(self, values: Dict[str, Any], resources: Sequence[Dict[str, Any]] = ()) -> None:
         """Keep the values that were applied, at the end of a run that reached everything.
 
         The next plan says which of them moved. What was sent is installed by now and is not kept twice.
+        ``resources`` are those that hold secrets: one that was in place already holds them from now on.
         """
         note_starts(self.host)
+        for resource in map(decode, resources):
+            if self.host.ledger.has(resource.id):
+                handlers(resource.kind).note(resource, self.host)
         shutil.rmtree(f"{self._state}/blobs", ignore_errors=True)
         text = json.dumps(values, sort_keys=True)
         if text != self.read(self._declared, _DECLARED_SIZE):

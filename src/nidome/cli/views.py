@@ -8,6 +8,7 @@ import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TextIO
 
+from nidome.cli.filediff import is_hidden
 from nidome.events import (
     Diagnostic,
     PlayStarted,
@@ -250,6 +251,8 @@ def _delta(delta: Mapping[str, Any]) -> list[str]:
     name, before, after = delta["attribute"], delta["before"], delta["after"]
     if name == "stale":
         return [f"      reads {before} anew"]
+    if name in ("content", "text") and isinstance(before, str) and is_hidden(delta):
+        return [f"      {name}: hidden, it may hold secrets"]
     if name in ("content", "text") and isinstance(before, str) and isinstance(after, str) and "\n" in after:
         different = [
             d

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from nidome.agent.hiding import HIDDEN, hide
+
 if TYPE_CHECKING:
     from nidome.agent.resources.base import Observed, Resource
 
@@ -88,13 +90,14 @@ def compare(resource: Resource, observed: Observed) -> Difference:
 
 def _new_text(resource: Resource) -> tuple[Delta, ...]:
     if getattr(resource, "secret", False):
-        return (Delta("content", None, "***"),)
+        return (Delta("content", None, HIDDEN),)
     return (Delta(_TEXTS[resource.kind], None, _text(resource)),)
 
 
 def _text(resource: Resource) -> str:
+    """Return a resource's text, as it may be shown."""
     text: str = getattr(resource, _TEXTS[resource.kind])
-    return text
+    return hide(text, getattr(resource, "secrets", ()))
 
 
 def _deltas(resource: Resource, observed: dict[str, Any], different: dict[str, Any]) -> list[Delta]:
@@ -114,8 +117,8 @@ def _deltas(resource: Resource, observed: dict[str, Any], different: dict[str, A
 
 def _text_delta(resource: Resource, observed: dict[str, Any]) -> Delta:
     name = _TEXTS[resource.kind]
-    if getattr(resource, "secret", False):
-        return Delta(name, "***", "***")
+    if getattr(resource, "secret", False) or observed.get("$hidden"):
+        return Delta(name, HIDDEN, HIDDEN)
     if "$text" not in observed:
         return Delta(name, f"sha256 {observed.get('sha256')}", f"sha256 {resource.desired()['sha256']}")
     return Delta(name, observed["$text"], _text(resource))

@@ -1,9 +1,15 @@
-"""Keep what was encrypted in a declaration out of plans, events and records."""
+"""Keep the secrets of a declaration out of plans, events, records and answers.
+
+Hosts and plans cover them already where they were put (see :mod:`nidome.agent.hiding`); this is for all else
+that may quote them, such as an error's message.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import TYPE_CHECKING, Any
+
+from nidome.agent.hiding import HIDDEN, hide, is_brief
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -12,34 +18,34 @@ if TYPE_CHECKING:
 
 __all__ = ["masked", "masking"]
 
-_MASK = "***"
-_SHORTEST = 4
-"""Shorter texts (a number, true) stand in too many places that have nothing to do with the secret."""
 _DELTA = {"attribute", "before", "after"}
 
 
 def masked(data: Any, secrets: Collection[str]) -> Any:
-    """Return plain data without the secrets: ``***`` stands for each.
+    """Return plain data without the secrets: ``***`` stands for each that is not brief.
 
-    Of a difference that holds one, neither side is shown: what is replaced may be an earlier secret.
+    Of a single value that is one, the other side of its difference is not shown either: what is replaced may
+    be an earlier secret. Of a text of several lines, the host knows where they are.
     """
-    texts = sorted((text for text in secrets if len(text) >= _SHORTEST), key=len, reverse=True)
+    texts = [text for text in secrets if not is_brief(text)]
     return _masked(data, texts) if texts else data
 
 
 def _masked(data: Any, texts: list[str]) -> Any:
     if isinstance(data, str):
-        for text in texts:
-            data = data.replace(text, _MASK)
-        return data
+        return hide(data, texts)
     if isinstance(data, dict):
         found = {key: _masked(value, texts) for key, value in data.items()}
         if data.keys() == _DELTA and found != data:
-            found |= {side: _MASK for side in ("before", "after") if data[side] is not None}
+            found |= {side: HIDDEN for side in ("before", "after") if _is_value(data[side])}
         return found
     if isinstance(data, list | tuple):
         return type(data)(_masked(item, texts) for item in data)
     return data
+
+
+def _is_value(side: Any) -> bool:
+    return side is not None and not (isinstance(side, str) and "\n" in side)
 
 
 def masking(sink: Sink, secrets: Collection[str]) -> Sink:

@@ -264,7 +264,9 @@ class Run:
 
     def _declare(self, host: HostSpec) -> None:
         values = {VERSION_KEY: __version__, **self.spec.values(), **host.values()}
-        self._session.agents[host.name].call("declare", values=values)
+        resources = self._resources(self._host_plays[host.name])
+        holding = [encode(r) for r in resources if getattr(r, "secrets", ())]
+        self._session.agents[host.name].call("declare", values=values, resources=holding)
 
     def finish(self, recap: dict[str, dict[str, int]], *, ok: bool) -> None:
         """Say how it ended."""

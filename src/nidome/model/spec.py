@@ -7,18 +7,21 @@ details have names of their own, with the variable's name in the field's metadat
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from ipaddress import IPv4Network
 from typing import Any
 
 from nidome.provenance import Origin, Sourced
 
-__all__ = ["HIDDEN", "ClusterSpec", "HostSpec", "because", "plain_value", "shown", "shown_field"]
+__all__ = ["HIDDEN", "PASSWORDS", "ClusterSpec", "HostSpec", "because", "plain_value", "shown", "shown_field"]
 
 HIDDEN = "***"
 """What is shown in place of a secret."""
 
+_CREDENTIALS = r"://(?:[^/@:\s]*:)?([^/\s]+)@"
+"""The password in an address, or all that stands before its @ where that has no name."""
 _SHOWN = 200  # characters of a value in a reason
 _DNS_ADDRESS = 3  # of the service network, as in kubespray; the first is the API's own Service
 
@@ -160,7 +163,9 @@ class ClusterSpec:
     containerd_default_runtime: Sourced[str]
     containerd_additional_runtimes: Sourced[tuple[Mapping[str, Any], ...]]
     containerd_registries_mirrors: Sourced[tuple[Mapping[str, Any], ...]]
-    containerd_registry_auth: Sourced[tuple[Mapping[str, Any], ...]] = field(metadata={"secret": True})
+    containerd_registry_auth: Sourced[tuple[Mapping[str, Any], ...]] = field(
+        metadata={"secret": ("password",)}
+    )
 
     ignore_preflight_errors: Sourced[tuple[str, ...]]
     nidome_certificate_days: Sourced[int]
@@ -222,10 +227,21 @@ class ClusterSpec:
 
     @property
     def secrets(self) -> frozenset[str]:
-        """Return the texts in the values that were encrypted: none of them may be shown or recorded."""
+        """Return the texts in the values that must not be shown or recorded."""
+        return frozenset(text for texts in self.secret_fields.values() for text in texts)
+
+    @cached_property
+    def secret_fields(self) -> dict[str, frozenset[str]]:
+        """Return the secrets by the field that holds them: what was encrypted, and passwords in any case."""
+        found: dict[str, frozenset[str]] = {}
         parts: tuple[ClusterSpec | HostSpec, ...] = (self, *self.hosts)
-        values = (getattr(part, each.name) for part in parts for each in fields(part))
-        return frozenset(text for value in values if isinstance(value, Sourced) for text in value.secrets)
+        for part in parts:
+            for each in fields(part):
+                sourced = getattr(part, each.name)
+                texts = set(_secret_texts(sourced, each.metadata)) if isinstance(sourced, Sourced) else set()
+                if texts:
+                    found[each.name] = found.get(each.name, frozenset()) | texts
+        return found
 
     @property
     def digest(self) -> str:
@@ -238,9 +254,10 @@ class ClusterSpec:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-_SECRETS = frozenset(
+PASSWORDS = frozenset(
     each.name for kind in (ClusterSpec, HostSpec) for each in fields(kind) if each.metadata.get("secret")
 )
+"""The fields that hold passwords: secrets however they are written."""
 
 
 def _values(spec: ClusterSpec | HostSpec) -> dict[str, Any]:
@@ -260,7 +277,16 @@ def plain_value(spec: ClusterSpec | HostSpec, name: str) -> Any:
 
 
 def _is_secret(sourced: Sourced[Any], name: str) -> bool:
-    return bool(sourced.secrets) or (name in _SECRETS and bool(sourced.value))
+    return bool(sourced.secrets) or (name in PASSWORDS and bool(sourced.value))
+
+
+def _secret_texts(sourced: Sourced[Any], metadata: Mapping[str, Any]) -> Iterator[str]:
+    """Give the secrets of a value: what was encrypted, parts that are passwords, and those in addresses."""
+    yield from sourced.secrets
+    for part in metadata.get("secret", ()):
+        yield from (record[part] for record in sourced.value)
+    if isinstance(sourced.value, str):
+        yield from (match[1] for match in re.finditer(_CREDENTIALS, sourced.value))
 
 
 def _plain(value: Any) -> Any:
@@ -313,4 +339,9 @@ def shown(value: Any) -> str:
     if isinstance(value, tuple):
         return "[" + ", ".join(map(shown, value)) + "]"
     # An address may carry a password.
-    return re.sub(r"(://[^/@:]*):[^/@]*@", r"\1:***@", str(value)) if value != "" else "''"
+    return re.sub(_CREDENTIALS, _without_password, str(value)) if value != "" else "''"
+
+
+def _without_password(match: re.Match[str]) -> str:
+    start = match.start(1) - match.start()
+    return f"{match[0][:start]}{HIDDEN}@"

@@ -9,7 +9,7 @@ from nidome.declare.known import known
 from nidome.declare.resolve import did_you_mean
 from nidome.declare.variables import BY_NAME, VARIABLES, Computed
 from nidome.errors import DeclarationError, UsageError
-from nidome.model.spec import HIDDEN, shown, shown_field
+from nidome.model.spec import HIDDEN, PASSWORDS, shown, shown_field
 from nidome.prove.reach import other_values
 from nidome.provenance import DEFAULT
 
@@ -74,7 +74,7 @@ def origins(key: str, declaration: Declaration, host: str) -> Answer:
     holder = _holder(declaration.spec, variable, host)
     value: Sourced[Any] = getattr(holder, variable.model_field)
     default, text = variable.default, shown_field(holder, variable.model_field)
-    if text == HIDDEN:
+    if variable.model_field in PASSWORDS:
         written = tuple(replace(each, value=HIDDEN) for each in written)
     return Answer(
         name,

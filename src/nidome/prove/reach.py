@@ -11,6 +11,7 @@ import json
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from nidome.agent.hiding import hide
 from nidome.agent.resources.binary import Binary
 from nidome.agent.resources.file import File
 from nidome.agent.resources.kubeobject import KubeObject
@@ -65,10 +66,14 @@ def reach(base: HostContext, other: HostContext, plays: Sequence[Play]) -> list[
     found = []
     for task, resource in _resources(base, plays):
         _, twin = changed.pop(resource.id, (task, None))
-        places = tuple(_places(resource, twin)) if twin is not None else ()
+        places = tuple(_told(resource, each) for each in _places(resource, twin)) if twin else ()
         if twin is None or places:
             found.append(Reached(task, resource, places))
     return found + [Reached(task, resource, absent=True) for task, resource in changed.values()]
+
+
+def _told(resource: Resource, place: Place) -> Place:
+    return replace(place, text=hide(place.text, getattr(resource, "secrets", ())))
 
 
 def cited(context: HostContext, plays: Sequence[Play], field: str) -> list[Reached]:
@@ -91,7 +96,7 @@ def _resources(context: HostContext, plays: Sequence[Play]) -> Iterator[tuple[Ta
 
 
 # How Nidome itself gets at a resource is no part of it.
-_OURS = ("access", "take_over")
+_OURS = ("access", "take_over", "secrets")
 
 
 def _places(mine: Resource, twin: Resource) -> Iterator[Place]:

@@ -13,7 +13,7 @@ import secrets
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from nidome.errors import StateError
 from nidome.events import RunFinished, RunStarted
@@ -59,15 +59,22 @@ def new_run_id() -> str:
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(2)}"
 
 
+def _private(path: Path, flag: int) -> TextIO:
+    """Open a file of a record to write to: whatever it says, others than its owner need not read it."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flag, 0o600)
+    os.fchmod(handle, 0o600)
+    return os.fdopen(handle, "w", encoding="utf-8")
+
+
 class Recorder:
-    """A sink that writes a record as the run goes. Events hold no secrets: hosts send none."""
+    """A sink that writes a record as the run goes, for its owner alone. Events hold no secrets."""
 
     def __init__(self, run: str, directory: Path | None = None) -> None:
         self.path = (directory or runs_directory()) / run
         try:
             # A run in the background has its output there already.
             self.path.mkdir(parents=True, mode=0o700, exist_ok=True)
-            self._events = (self.path / "events.jsonl").open("a", encoding="utf-8")
+            self._events = _private(self.path / "events.jsonl", os.O_APPEND)
         except OSError as error:
             raise StateError(
                 "record-unwritable",
@@ -115,7 +122,8 @@ class Recorder:
     def _write(self, news: dict[str, Any]) -> None:
         self._meta.update(news)
         temporary = self.path / ".meta.json"
-        temporary.write_text(json.dumps(self._meta, indent=1, default=str) + "\n", encoding="utf-8")
+        with _private(temporary, os.O_TRUNC) as out:
+            out.write(json.dumps(self._meta, indent=1, default=str) + "\n")
         temporary.replace(self.path / "meta.json")
 
     def abort(self, error: dict[str, str]) -> None:

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from nidome.agent.hiding import hide
 from nidome.agent.resources.file import File
 from nidome.agent.resources.kubeobject import KubeObject
 from nidome.agent.resources.unit import Unit
@@ -114,11 +115,15 @@ def questions(reached: Sequence[Reached]) -> list[dict[str, Any]]:
     for each in reached:
         resource = each.resource
         if isinstance(resource, File) and not resource.secret:
-            asked[resource.id] = {"file": resource.path}
+            asked[resource.id] = {"file": resource.path, "secrets": list(resource.secrets)}
         elif isinstance(resource, Unit):
-            asked[resource.id] = {"unit": resource.name}
+            asked[resource.id] = {"unit": resource.name, "secrets": list(resource.secrets)}
         elif isinstance(resource, KubeObject) and resource.manifest["kind"] != "Secret":
-            asked[resource.id] = {"object": resource.key, "access": list(resource.access)}
+            asked[resource.id] = {
+                "object": resource.key,
+                "access": list(resource.access),
+                "secrets": list(resource.secrets),
+            }
     return [{**question, "id": identity} for identity, question in asked.items()]
 
 
@@ -204,7 +209,9 @@ def _in_file(resource: File, place: Place, answer: Mapping[str, Any]) -> Found:
     where = f"{resource.path}:{place.line}"
     if "text" not in answer:
         return Found(where, place.text, None)
-    return Found(where, place.text, _aligned(resource.content, answer["text"], place.line))
+    return Found(
+        where, place.text, _aligned(hide(resource.content, resource.secrets), answer["text"], place.line)
+    )
 
 
 def _aligned(wanted: str, live: str, line: int) -> str | None:
@@ -232,7 +239,7 @@ def _in_object(resource: KubeObject, place: Place, answer: Mapping[str, Any]) ->
     if live is None:
         return Found(where, place.text, None)
     if place.line and isinstance(live, str):
-        wanted = _field(resource.manifest, place.path)
+        wanted = hide(_field(resource.manifest, place.path), resource.secrets)
         return Found(f"{where}:{place.line}", place.text, _aligned(wanted, live, place.line))
     return Found(where, place.text, live if isinstance(live, str) else json.dumps(live))
 

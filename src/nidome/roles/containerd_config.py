@@ -61,7 +61,7 @@ def cgroup_driver(context: HostContext) -> str:
 
 
 def config(context: HostContext, socket: str) -> File:
-    """Return the configuration; one that holds passwords is for root alone, and never shown."""
+    """Return the configuration; one that holds passwords is for root alone."""
     spec = context.spec
     text = "\n".join(
         [
@@ -73,8 +73,7 @@ def config(context: HostContext, socket: str) -> File:
             "",
         ]
     )
-    secret = bool(spec.containerd_registry_auth.value)
-    return File(CONFIG, text, "0600" if secret else "0644", secret=secret)
+    return File(CONFIG, text, "0600" if spec.containerd_registry_auth.value else "0644")
 
 
 def _main(spec: ClusterSpec, socket: str) -> list[str]:
@@ -185,7 +184,7 @@ def proxy(spec: ClusterSpec) -> tuple[File, ...]:
         return ()
     values = {**named, "NO_PROXY": _no_proxy(spec)}
     text = "".join(f'{name}="{value}"\n' for name, value in values.items() if value)
-    return (File(_PROXY, text, "0600", secret="@" in text),)
+    return (File(_PROXY, text, "0600"),)
 
 
 def _no_proxy(spec: ClusterSpec) -> str:

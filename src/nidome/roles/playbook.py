@@ -16,6 +16,7 @@ from nidome.roles.helm import HELM
 from nidome.roles.kube_proxy import KUBE_PROXY, KUBE_PROXY_FILES
 from nidome.roles.kubelet import KUBELET, KUBELET_FILES, NODE
 from nidome.roles.pki import CLIENT_PKI, PKI
+from nidome.roles.secrecy import with_secrets
 from nidome.roles.store import STORE
 from nidome.roles.system import BOOTSTRAP, PREINSTALL
 
@@ -123,10 +124,10 @@ def _roles(play: Play, context: HostContext) -> list[Role]:
 
 def evaluate(plays: Sequence[Play], context: HostContext) -> list[HostPlay]:
     """Return what a host must have, play by play."""
-    found = []
+    found, secrets = [], context.spec.secret_fields
     for play in plays:
         roles = _roles(play, context)
-        tasks = tuple(task for role in roles for task in role.tasks(context))
+        tasks = tuple(with_secrets(task, secrets) for role in roles for task in role.tasks(context))
         handlers = tuple(handler for role in roles for handler in role.handlers(context))
         if tasks:
             found.append(HostPlay(play, tasks, handlers))

@@ -134,7 +134,7 @@ def test_the_twenty_slowest_are_listed() -> None:
 
 
 def test_diffs_are_shown_before_the_result() -> None:
-    """--diff shows what changes in a file and in its attributes before the result; a secret never."""
+    """--diff shows what changes in a file and in its attributes before the result; of a secret, that it is hidden."""
     secret = {"attribute": "content", "before": "***", "after": "***"}
     hidden = {**_CHANGE, "resource": "File:/etc/secret", "deltas": [secret]}
     made = {
@@ -159,6 +159,8 @@ def test_diffs_are_shown_before_the_result() -> None:
 @@ -1 +1 @@
 -mode: 0600
 +mode: 0644
+
+[[ The difference of /etc/secret is hidden: it may hold secrets ]]
 
 --- before
 +++ after: /etc/new

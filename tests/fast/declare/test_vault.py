@@ -11,19 +11,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nidome.agent.hiding import hide
+from nidome.agent.resources.unit import Unit
 from nidome.declare.inventory import read_inventory
 from nidome.declare.passwords import make_vault
-from nidome.declare.resolve import load
+from nidome.declare.resolve import declare, load
 from nidome.declare.vault import NO_VAULT, Password, Vault
 from nidome.engine.diff import Change, Delta
 from nidome.engine.masking import masked, masking
 from nidome.errors import DeclarationError, NidomeError, UsageError
 from nidome.events import Event, TaskFinished
 from nidome.model.spec import because
+from nidome.prove.origins import origins
+from nidome.roles.playbook import CLUSTER, evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    from nidome.roles.base import HostContext
 
     Make = Callable[[Mapping[str, str]], Path]
 
@@ -161,6 +167,33 @@ def test_what_a_template_makes_of_a_secret_is_one(inventory: Make) -> None:
     assert {"/etc/hiddenx", "/opt/hidden", "6"} <= spec.secrets
 
 
+def test_only_the_encrypted_part_is_a_secret(inventory: Make) -> None:
+    """What stands beside an encrypted value in one variable is no secret, also where a template uses it."""
+    auth = "containerd_registry_auth: [{registry: '{{ r }}', username: user, password: '{{ p }}'}]\n"
+    files = {"group_vars/all.yml": _value("p", "hidden-pw") + "r: '10.0.0.2:5000'\n" + auth}
+    spec, _ = load(inventory(files), vault=_vault())
+    assert spec.secrets == {"hidden-pw"}
+    assert because(spec, "containerd_registry_auth")[0].startswith("containerd_registry_auth = *** (")
+
+
+def test_why_hides_what_was_encrypted_alone(inventory: Make, context_of: Callable[..., HostContext]) -> None:
+    """Of a value that was encrypted, why hides the text, and shows the plain ones that it beats."""
+    files = {
+        "group_vars/all.yml": "kube_log_level: 3\n",
+        "group_vars/k8s_cluster.yml": _value("kube_log_level", "4"),
+    }
+    declaration = declare(inventory(files), vault=_vault())
+    answer = origins("kube_log_level", declaration, "node1")
+    assert (answer.value, [each.value for each in answer.written]) == ("***", ["***", "3"])
+    plays = evaluate(CLUSTER, context_of(declaration.spec))
+    resources = [r for play in plays for task in play.tasks for r in task.resources]
+    texts = {r.name: hide(r.text, r.secrets) for r in resources if isinstance(r, Unit)}
+    assert [name for name, text in texts.items() if "--v=***" in text and "--v=4" not in text] == [
+        name for name, text in texts.items() if "--v=" in text
+    ]
+    assert len([text for text in texts.values() if "--v=***" in text]) > 3
+
+
 def test_a_template_that_fails_does_not_show_the_secret(inventory: Make) -> None:
     """An error of a template that uses something encrypted names its line and not what it was given."""
     text = _value("base", "hunter2") + 'kubelet_max_pods: "{{ base | to_datetime }}"\n'
@@ -208,14 +241,16 @@ def test_errors_in_encrypted_files_do_not_show_their_text(name: str, text: str, 
 
 
 def test_plans_and_events_hold_no_secret() -> None:
-    """What was encrypted is *** in every text of a plan or an event, and hides both sides of its change."""
-    deltas = (Delta("content", "token=old\n", "token=hunter2\n"), Delta("mode", "0600", "0644"))
+    """What was encrypted is *** in every text of a plan or an event, and hides what is beside it as a value."""
+    texts = ("a\ntoken=*** (earlier)\n", "b\ntoken=hunter2\n")
+    deltas = (Delta("content", *texts), Delta("spec.x", "older", "hunter2"), Delta("mode", "0600", "0644"))
     change = Change("File:/x", "update", deltas, ("token = hunter2 (f:1)",)).to_json()
     assert masked(change, {"hunter2", "06"}) == {
         "resource": "File:/x",
         "action": "update",
         "deltas": [
-            {"attribute": "content", "before": "***", "after": "***"},
+            {"attribute": "content", "before": "a\ntoken=*** (earlier)\n", "after": "b\ntoken=***\n"},
+            {"attribute": "spec.x", "before": "***", "after": "***"},
             {"attribute": "mode", "before": "0600", "after": "0644"},
         ],
         "because": ["token = *** (f:1)"],

@@ -40,7 +40,7 @@ def _record(directory: Path, run: str, at: float = 100.0, *, finished: bool = Tr
 
 
 def test_a_record_holds_the_run(tmp_path: Path) -> None:
-    """A record has the command, the declaration, every event in order, the recap and the durations."""
+    """A record has the command, declaration, every event in order, recap and durations, for its owner alone."""
     recorder = Recorder("20260101T000000Z-aaaa", tmp_path)
     for event in (STARTED, PlayStarted("play", ("node1",)), FINISHED):
         recorder(event)
@@ -51,6 +51,8 @@ def test_a_record_holds_the_run(tmp_path: Path) -> None:
     assert record.meta["recap"] == {"node1": {"ok": 1, "changed": 0}}
     assert (record.meta["command"], record.meta["declaration"]) == (["nidome", "apply"], "digest")
     assert recorder.path.stat().st_mode & 0o777 == 0o700
+    modes = {path.name: path.stat().st_mode & 0o777 for path in recorder.path.iterdir()}
+    assert modes == {"events.jsonl": 0o600, "meta.json": 0o600}
     assert not list(recorder.path.glob(".*"))
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import tomllib
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from nidome.agent.hiding import hide
 from nidome.agent.resources.base import encode
 from nidome.agent.resources.encryption import EncryptionKeys
 from nidome.agent.resources.file import File
@@ -255,7 +257,7 @@ def test_mirrors(host_of: Callable[..., Host]) -> None:
 
 
 def test_credentials(host_of: Callable[..., Host]) -> None:
-    """A registry's password reaches containerd as it was written, in a file for root that is never shown."""
+    """A registry's password reaches containerd as it was written, in a file for root; it alone is not shown."""
     host = host_of(containerd_registry_auth=_AUTH, containerd_registries_mirrors=_MIRRORS)
     registry = host.containerd("images")["registry"]
     assert registry["configs"]["10.0.0.9:5000"]["auth"] == {
@@ -263,9 +265,20 @@ def test_credentials(host_of: Callable[..., Host]) -> None:
         "password": 'a "quoted\\ word',
     }
     file = host.file("/etc/containerd/config.toml")
-    assert (file.mode, file.secret) == ("0600", True)
+    assert (file.mode, file.secrets) == ("0600", ('a "quoted\\ word',))
+    assert hide(file.content, file.secrets) == re.sub(r'password = "a.*', 'password = "***"', file.content)
     usual = host_of().file("/etc/containerd/config.toml")
-    assert (usual.mode, usual.secret) == ("0644", False)
+    assert (usual.mode, usual.secrets) == ("0644", ())
+
+
+def test_a_secret_is_marked_where_it_was_put(host_of: Callable[..., Host]) -> None:
+    """A user's name beside a password hides nothing, in no unit and no file."""
+    auth = [{"registry": "10.0.0.2:5000", "username": "user", "password": "pass"}]
+    host = host_of(containerd_registry_auth=auth)
+    marked = {r.id for r in host.resources if getattr(r, "secrets", ())}
+    assert marked == {"File:/etc/containerd/config.toml"}
+    file = host.file("/etc/containerd/config.toml")
+    assert 'username = "user"\n    password = "***"\n' in hide(file.content, file.secrets)
 
 
 def test_runtimes(host_of: Callable[..., Host]) -> None:
@@ -291,13 +304,14 @@ def test_the_proxy_is_containerds(host_of: Callable[..., Host]) -> None:
         "NO_PROXY": '"localhost,127.0.0.1,node1,192.168.50.5,10.233.0.0/18,10.233.64.0/18,'
         '.svc,.cluster.local,example.org,10.1.0.0/16"',
     }
-    assert (file.mode, file.secret) == ("0600", True)
+    assert (file.mode, file.secrets) == ("0600", ("p",))
+    assert hide(file.content, file.secrets) == file.content.replace("u:p@", "u:***@")
     assert "EnvironmentFile=/etc/containerd/proxy.env\n" in unit.text
     assert "/etc/containerd/proxy.env" in unit.inputs
     assert not host_of().has("/etc/containerd/proxy.env")
     chosen = host_of(http_proxy="http://p.example:1", no_proxy="only.example")
     assert 'NO_PROXY="only.example"' in chosen.file("/etc/containerd/proxy.env").content
-    assert not chosen.file("/etc/containerd/proxy.env").secret
+    assert not chosen.file("/etc/containerd/proxy.env").secrets
 
 
 def test_reservations(host_of: Callable[..., Host]) -> None:

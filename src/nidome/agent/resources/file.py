@@ -8,15 +8,16 @@ import hashlib
 import os
 import stat
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, Optional, Sequence, Tuple
 
+from nidome.agent import hiding
 from nidome.agent.resources.base import Observed, PathResource
-from nidome.agent.system import mode_of, open_file, owner_of, replaced, state_of
+from nidome.agent.system import mode_of, open_file, owner_of, read_text, replaced, state_of
 
 if TYPE_CHECKING:
     from nidome.agent.host import Host
 
-__all__ = ["File", "apply", "observe", "remove"]
+__all__ = ["File", "apply", "note", "observe", "remove"]
 
 _SHOWN = 65536
 
@@ -27,7 +28,8 @@ class File(PathResource):
 
     Ownership ``whole``: nobody else may write to it. ``create-only``: written where it is missing, then
     left to whoever rotates it. ``unclaimed``: as ``whole``, unless somebody else's file is there, which
-    stays as it is. ``secret`` content is compared by hash and never shown.
+    stays as it is. ``secret`` content is compared by hash and never shown; of other content, ``secrets`` are
+    the texts in it that are not (see :mod:`nidome.agent.hiding`).
     """
 
     kind: ClassVar[str] = "File"
@@ -37,6 +39,7 @@ class File(PathResource):
     group: str = "root"
     ownership: str = "whole"
     secret: bool = False
+    secrets: Tuple[str, ...] = ()
 
     def desired(self) -> Dict[str, Any]:
         """Hash, mode and owner; for a create-only file the hash is whatever is found."""
@@ -51,9 +54,12 @@ def _content(resource: File) -> bytes:
 
 
 def observe(resources: Sequence[File], host: Host) -> List[Observed]:
-    """Read each file; its text comes along where it differs and may be shown."""
+    """Read each file; its text comes along where it differs, as far as it may be shown.
+
+    ``$hidden`` says that it may not.
+    """
     return [
-        resource.desired() if _is_anothers(resource, host) else _observe_one(resource)
+        resource.desired() if _is_anothers(resource, host) else _observe_one(resource, host)
         for resource in resources
     ]
 
@@ -63,7 +69,7 @@ def _is_anothers(resource: File, host: Host) -> bool:
     return taken and os.path.lexists(resource.path)
 
 
-def _observe_one(resource: File) -> Observed:
+def _observe_one(resource: File, host: Host) -> Observed:
     try:
         status = os.lstat(resource.path)
         with open_file(resource.path) as source:
@@ -76,26 +82,48 @@ def _observe_one(resource: File) -> Observed:
         state["mode"] = state_of(resource.path)
     if resource.ownership != "create-only":
         state["sha256"] = hashlib.sha256(content).hexdigest()
-        if content != _content(resource) and not resource.secret and len(content) <= _SHOWN:
-            state["$text"] = content.decode(errors="replace")
+        if content != _content(resource):
+            state.update(_told(resource, content, status, host))
     return state
+
+
+def _told(resource: File, content: bytes, status: os.stat_result, host: Host) -> Dict[str, Any]:
+    """Return what is told of a content that differs."""
+    private = not status.st_mode & stat.S_IROTH
+    if resource.secret or (len(content) > _SHOWN and (private or resource.secrets)):
+        return {"$hidden": True}
+    if len(content) > _SHOWN:
+        return {}
+    data = (host.ledger.entries.get(resource.id) or {}).get("data")
+    text = hiding.shown(content.decode(errors="replace"), data, resource.secrets, private=private)
+    return {"$hidden": True} if text is None else {"$text": text}
 
 
 def apply(resource: File, host: Host) -> None:
     """Write the file whole; what stood there before Nidome is kept for a reset."""
     if _is_anothers(resource, host):
         return
-    if not host.ledger.has(resource.id):
-        host.ledger.add(resource.kind, resource.key, prior=_prior(resource.path))
+    note(resource, host)
     content = _content(resource)
     if resource.ownership == "create-only" and os.path.isfile(resource.path):
         with open_file(resource.path) as source:
             content = source.read()
     with replaced(resource.path, int(resource.mode, 8), resource.owner, resource.group) as out:
         out.write(content)
-        if resource.secret:
+        if resource.secret or resource.secrets:
             out.flush()
             os.fsync(out.fileno())
+
+
+def note(resource: File, host: Host) -> None:
+    """Enter the file in the ledger, with what must not be shown of it later; nothing where all may be."""
+    entry = host.ledger.entries.get(resource.id)
+    data = (entry or {}).get("data")
+    private = not int(resource.mode, 8) & stat.S_IROTH
+    if resource.ownership != "create-only" and (data or resource.secrets or private):
+        data = hiding.noted(data, read_text(resource.path), resource.content, resource.secrets)
+    prior = entry["prior"] if entry else _prior(resource.path)
+    host.ledger.add(resource.kind, resource.key, prior=prior, data=data)
 
 
 def _prior(path: str) -> Optional[Dict[str, Any]]:

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Dict, Iterator, List, Optional, Sequence, Tuple
 
+from nidome.agent import hiding
 from nidome.agent.kube import object_path
 from nidome.agent.resources.base import Observed, Resource, failed, unobservable
 from nidome.agent.resources.restarts import keeps_ending, seconds_up
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from nidome.agent.host import Host
     from nidome.agent.kube import Api
 
-__all__ = ["KubeObject", "apply", "observe", "remove", "service_up", "wait_for_api"]
+__all__ = ["KubeObject", "apply", "note", "observe", "remove", "service_up", "wait_for_api"]
 
 _START_SECONDS = 60.0
 _LOOKS = 5
@@ -33,6 +34,7 @@ class KubeObject(Resource):
     manifest stands for a file of this host (its N-th dot-separated part), so that secrets stay on it.
     ``unit`` is the API server's unit and ``store`` the store's data: where there is no data, no object
     exists; where there is and the API is down, nothing can be said. ``patch`` never creates the object.
+    ``secrets`` are texts in the manifest that are never shown.
     """
 
     kind: ClassVar[str] = "KubeObject"
@@ -42,6 +44,7 @@ class KubeObject(Resource):
     store: str
     patch: bool = False
     take_over: bool = field(default=False, compare=False)
+    secrets: Tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -168,7 +171,7 @@ def _observe_one(resource: KubeObject, host: Host) -> Observed:
     if live is None or wanted is None:
         return None
     changes = list(_differences(_bare(live), _bare(wanted)))
-    return {"in sync": not changes, "$fields": _shown(resource, changes)}
+    return {"in sync": not changes, "$fields": _shown(resource, changes, host)}
 
 
 def _both(resource: KubeObject, api: Api) -> Tuple[Optional[Dict[str, Any]], Optional[Dict[str, Any]]]:
@@ -185,10 +188,32 @@ def _both(resource: KubeObject, api: Api) -> Tuple[Optional[Dict[str, Any]], Opt
     return live, wanted
 
 
-def _shown(resource: KubeObject, changes: List[List[Any]]) -> List[List[Any]]:
+def _shown(resource: KubeObject, changes: List[List[Any]], host: Host) -> List[List[Any]]:
+    """Return the differences as far as they may be shown: what held a secret when it was applied, may not."""
+    hidden = (host.ledger.entries.get(resource.id) or {"data": None})["data"]
+    return [
+        [path, *(_told(resource, path, side, (hidden or {}).get("hidden", ())) for side in sides)]
+        for path, *sides in changes
+    ]
+
+
+def _told(resource: KubeObject, path: str, value: Any, hidden: Sequence[str]) -> Any:
+    if value is None:
+        return None
     if resource.manifest["kind"] == "Secret":
-        return [[path, "***", "***"] for path, _, _ in changes]
-    return changes
+        return hiding.HIDDEN
+    return hiding.without(value, hidden, resource.secrets, path)
+
+
+def note(resource: KubeObject, host: Host) -> None:
+    """Enter the object in the ledger, with the fields that hold secrets, or have held them."""
+    known = (host.ledger.entries.get(resource.id) or {}).get("data") or {}
+    holding = {
+        path for path, text in hiding.leaves(resource.manifest) if hiding.places(text, resource.secrets)
+    }
+    hidden = sorted({*known.get("hidden", ()), *holding})
+    data: Dict[str, Any] = {"access": list(resource.access)}
+    host.ledger.add(resource.kind, resource.key, data={**data, "hidden": hidden} if hidden else data)
 
 
 def apply(resource: KubeObject, host: Host) -> None:
@@ -203,7 +228,7 @@ def apply(resource: KubeObject, host: Host) -> None:
             hint="nidome logs kubelet says why the node has not registered",
         )
     if not resource.patch:
-        host.ledger.add(resource.kind, resource.key, data={"access": list(resource.access)})
+        note(resource, host)
     _apply_when_possible(resource, api)
 
 

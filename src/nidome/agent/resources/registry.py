@@ -46,11 +46,12 @@ KINDS: Dict[str, Kind] = {
 
 
 class Handlers(NamedTuple):
-    """A kind's functions on the host."""
+    """A kind's functions on the host; ``note`` enters in the ledger what must not be shown later."""
 
     observe: Callable[[Sequence[Any], "Host"], List[Observed]]
     apply: Callable[[Any, "Host"], None]
     remove: Optional[Callable[[Dict[str, Any], "Host"], None]]
+    note: Callable[[Any, "Host"], None]
 
 
 def _module(kind: str) -> Any:
@@ -66,7 +67,12 @@ def handlers(kind: str) -> Handlers:
     """Return the functions of a kind."""
     module, entry = _module(kind), KINDS[kind]
     remove = getattr(module, entry.remove) if entry.remove else None
-    return Handlers(getattr(module, entry.observe), getattr(module, entry.apply), remove)
+    note = getattr(module, "note", _nothing_to_note)
+    return Handlers(getattr(module, entry.observe), getattr(module, entry.apply), remove, note)
+
+
+def _nothing_to_note(resource: Any, host: Host) -> None:
+    """Do nothing: of this kind, no text is shown."""
 
 
 def decode(data: Mapping[str, Any]) -> Resource:

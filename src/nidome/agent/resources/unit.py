@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Collection, Dict, List, Optional, Sequence, Tuple
 
+from nidome.agent import hiding
 from nidome.agent.residue import nft_tables, remove_residue
 from nidome.agent.resources.base import Observed, Resource
 from nidome.agent.resources.restarts import keeps_ending, restarts
@@ -25,6 +26,7 @@ __all__ = [
     "Unit",
     "apply",
     "apply_restart",
+    "note",
     "observe",
     "observe_restarts",
     "remove",
@@ -52,7 +54,8 @@ class Unit(Resource):
 
     ``inputs`` are the files its process reads at start only: when one of them is no longer what the
     process read, the unit is stale, and its :class:`Restart` is due. ``residue`` is what the process leaves
-    behind when it ends (see :mod:`nidome.agent.residue`), removed with the unit.
+    behind when it ends (see :mod:`nidome.agent.residue`), removed with the unit. ``secrets`` are texts in
+    it that are never shown (see :mod:`nidome.agent.hiding`).
     """
 
     kind: ClassVar[str] = "Unit"
@@ -62,6 +65,7 @@ class Unit(Resource):
     residue: Tuple[str, ...] = ()
     enabled: bool = True
     running: bool = True
+    secrets: Tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -135,7 +139,9 @@ def _observe_one(resource: Unit, host: Host) -> Observed:
     if overrides:
         state["$overrides"] = overrides
     if text != resource.text:
-        state["$text"] = text
+        data = (host.ledger.entries.get(resource.id) or {}).get("data")
+        found = hiding.shown(text, data, resource.secrets, private=False)
+        state.update({"$hidden": True} if found is None else {"$text": found})
     if not state["running"]:
         state["$state"] = f"{shown.get('ActiveState')} ({shown.get('SubState')}, {shown.get('Result')})"
     return state
@@ -163,7 +169,7 @@ def apply(resource: Unit, host: Host) -> None:
     """Write, enable and start the unit; the start is only asked for, a condition waits for readiness."""
     found = state_of(resource.path)
     if read_text(resource.path) != resource.text or found != _FILE_STATE:
-        _enter(resource, host)
+        note(resource, host)
         write_whole(resource.path, resource.text.encode(), 0o644)
     _enable(resource)
     shown = _load(resource.name, host)
@@ -226,14 +232,17 @@ def _enable(resource: Unit) -> None:
         os.symlink(resource.path, link)
 
 
-def _enter(resource: Unit, host: Host) -> None:
+def note(resource: Unit, host: Host) -> None:
+    """Enter the unit in the ledger: its residue, and what must not be shown of its text later."""
     known = (host.ledger.entries.get(resource.id) or {}).get("data") or {}
     tables = known.get("nft_tables")
     if tables is None:
         tables = nft_tables()
-    host.ledger.add(
-        resource.kind, resource.key, data={"residue": list(resource.residue), "nft_tables": tables}
-    )
+    data = {"residue": list(resource.residue), "nft_tables": tables}
+    if resource.secrets or "texts" in known:
+        data.update(hiding.noted(known, read_text(resource.path), resource.text, resource.secrets))
+        data["flags"] = sorted({*known.get("flags", ()), *hiding.flags(resource.text, resource.secrets)})
+    host.ledger.add(resource.kind, resource.key, data=data)
 
 
 def _with_unit_file(name: str, inputs: Sequence[str]) -> List[str]:

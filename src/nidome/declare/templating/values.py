@@ -167,7 +167,6 @@ class Templates:
             self._active.pop()
         if node.value == _OMIT:
             return _Outcome(use, None)
-        node = as_secret(node) if use.secret else node
         return _Outcome(use, Entry(node, entry.origin, tuple(use.direct)))
 
     def _check_nesting(self, use: _Use) -> None:
@@ -195,15 +194,27 @@ class Templates:
         """Return a node with each template in it replaced by its value, in the same place."""
         if node.items:
             items = tuple(self._node(item, values) for item in node.items)
-            return node._replace(value=[item.value for item in items], items=items)
+            secret = node.secret or any(item.secret for item in items)
+            return node._replace(value=[item.value for item in items], items=items, secret=secret)
         if node.fields:
             fields = {
                 key: each._replace(node=self._node(each.node, values)) for key, each in node.fields.items()
             }
-            return node._replace(value={key: each.node.value for key, each in fields.items()}, fields=fields)
+            secret = node.secret or any(each.node.secret for each in fields.values())
+            value = {key: each.node.value for key, each in fields.items()}
+            return node._replace(value=value, fields=fields, secret=secret)
         if node.literal or not is_template(node.value):
             return node
-        return _as_node(self._text(node, values), node)
+        return self._rendered(node, values)
+
+    def _rendered(self, node: Node, values: HostValues) -> Node:
+        """Return what a template gives; it alone is a secret where it uses one, not what stands beside it."""
+        use = self._active[-1]
+        others, use.secret = use.secret, node.secret
+        made = _as_node(self._text(node, values), node)
+        made = as_secret(made) if use.secret else made
+        use.secret = use.secret or others
+        return made
 
     def _text(self, node: Node, values: HostValues) -> Any:
         try:
