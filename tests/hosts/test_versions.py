@@ -132,7 +132,7 @@ def test_an_earlier_password_is_not_shown(cluster: Cluster) -> None:
     """Where a password is no longer declared, plans and diffs show what else changes, and neither do records."""
     auth = cluster.variables.pop("containerd_registry_auth")
     try:
-        plan = cluster.nidome("plan", *cluster._extra(), status=2).stdout  # noqa: SLF001 - what apply adds too
+        plan = cluster.nidome("plan", *cluster._extra(), status=2).stdout
         document = json.dumps(cluster.plan())
         diff = cluster.nidome(
             "playbook",
@@ -141,7 +141,7 @@ def test_an_earlier_password_is_not_shown(cluster: Cluster) -> None:
             "cluster.yml",
             "--check",
             "--diff",
-            *cluster._extra(),  # noqa: SLF001 - as above
+            *cluster._extra(),
         ).stdout
     finally:
         cluster.variables["containerd_registry_auth"] = auth
@@ -152,7 +152,7 @@ def test_an_earlier_password_is_not_shown(cluster: Cluster) -> None:
     line = "containerd_max_container_log_line_size"
     cluster.variables[line] = 32768
     try:
-        changed = cluster.nidome("plan", *cluster._extra(), status=2).stdout  # noqa: SLF001 - as above
+        changed = cluster.nidome("plan", *cluster._extra(), status=2).stdout
     finally:
         del cluster.variables[line]
     assert "+  max_container_log_line_size = 32768" in changed

@@ -7,7 +7,7 @@ import stat
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Sequence
 
 from nidome.agent import hiding
-from nidome.agent.system import open_file, read_text
+from nidome.agent.system import DIRECTORY, open_file, read_text
 from nidome.errors import ResourceError
 
 if TYPE_CHECKING:
@@ -57,14 +57,18 @@ def _unit(question: Dict[str, Any], host: Host) -> Dict[str, Any]:
             words = source.read().decode(errors="replace")
     except FileNotFoundError:
         return {}
-    hidden = _known(question, host).get("flags", ())
-    told = (_argument(word, hidden, question.get("secrets", ())) for word in words.rstrip("\0").split("\0"))
-    return {"argv": list(told)}
+    return {"argv": [_argument(word, question, host) for word in words.rstrip("\0").split("\0")]}
 
 
-def _argument(word: str, hidden: Sequence[str], secrets: Sequence[str]) -> str:
-    name, equals, _ = word.partition("=")
-    return f"{name}={hiding.HIDDEN}" if equals and name in hidden else hiding.hide(word, secrets)
+def _argument(word: str, question: Dict[str, Any], host: Host) -> str:
+    """Return an argument; the value of one that held a secret once is shown where the unit file shows it."""
+    data, secrets = _known(question, host), question.get("secrets", ())
+    name, told = word.partition("=")[0], hiding.hide(word, secrets)
+    if name not in data.get("flags", ()) or told == f"{name}={hiding.HIDDEN}":
+        return told
+    text = read_text(f"{DIRECTORY}/{question['unit']}") or ""
+    visible = hiding.shown(text, data, secrets, private=False) or ""
+    return told if told in visible.split() else f"{name}={hiding.EARLIER}"
 
 
 def _object(question: Dict[str, Any], host: Host) -> Dict[str, Any]:

@@ -71,12 +71,12 @@ def test_no_secret_is_left(text: str, secrets: list[str]) -> None:
 
 
 def test_an_earlier_secret_is_hidden(held: File, host: Host, again: Host) -> None:
-    """What was secret when it was applied stays hidden when nobody declares it any more; the rest is shown."""
+    """What was secret when it was applied stays hidden once nobody declares it; the rest is shown."""
     file.apply(held, host)
     host.close()
     shown = 'size = 1\npassword = "*** (earlier)"\n'
     assert _text(_without(held), host) == shown
-    again.ledger._read()  # noqa: SLF001 - as the next agent's process finds it
+    again.ledger._read()
     assert _text(_without(held), again) == shown
     other = replace(held, content='size = 2\npassword = "another-pw-1"\n', secrets=("another-pw-1",))
     assert _text(other, host) == shown
@@ -124,7 +124,7 @@ def test_what_becomes_a_secret_in_place(held: File, host: Host) -> None:
 
 
 def test_live_files_and_arguments_hold_no_secret(held: File, host: Host) -> None:
-    """The live text that why compares with is without secrets, and is not told where somebody has edited it."""
+    """The live text that why compares with is without secrets; one that somebody has edited is not told."""
     file.apply(held, host)
     question = {"id": held.id, "file": held.path}
     assert evidence([question], host) == [{"text": 'size = 1\npassword = "*** (earlier)"\n'}]
@@ -153,8 +153,12 @@ def test_an_earlier_secret_in_an_object(host: Host) -> None:
     made = KubeObject({**manifest, "data": {"x": f"a {_WORD}"}}, ("", "", "", ""), "", "", secrets=(_WORD,))
     kubeobject.note(made, host)
     later = KubeObject({**manifest, "data": {"x": "plain"}}, ("", "", "", ""), "", "")
-    changes = [["data.x", f"a {_WORD}", "plain"], ["data.y", "1", "2"], ["data", {"x": _WORD}, None]]
-    assert kubeobject._shown(later, changes, host) == [  # noqa: SLF001 - no API server is at hand
+    changes: list[list[Any]] = [
+        ["data.x", f"a {_WORD}", "plain"],
+        ["data.y", "1", "2"],
+        ["data", {"x": _WORD}, None],
+    ]
+    assert kubeobject._shown(later, changes, host) == [
         ["data.x", "***", "***"],
         ["data.y", "1", "2"],
         ["data", {"x": "***"}, None],

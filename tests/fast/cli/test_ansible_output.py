@@ -134,7 +134,7 @@ def test_the_twenty_slowest_are_listed() -> None:
 
 
 def test_diffs_are_shown_before_the_result() -> None:
-    """--diff shows what changes in a file and in its attributes before the result; of a secret, that it is hidden."""
+    """--diff shows what changes in a file and its attributes before the result; of a secret, only that."""
     secret = {"attribute": "content", "before": "***", "after": "***"}
     hidden = {**_CHANGE, "resource": "File:/etc/secret", "deltas": [secret]}
     made = {

@@ -241,7 +241,7 @@ def test_errors_in_encrypted_files_do_not_show_their_text(name: str, text: str, 
 
 
 def test_plans_and_events_hold_no_secret() -> None:
-    """What was encrypted is *** in every text of a plan or an event, and hides what is beside it as a value."""
+    """What was encrypted is *** in every text of a plan or an event; of a value, both sides are."""
     texts = ("a\ntoken=*** (earlier)\n", "b\ntoken=hunter2\n")
     deltas = (Delta("content", *texts), Delta("spec.x", "older", "hunter2"), Delta("mode", "0600", "0644"))
     change = Change("File:/x", "update", deltas, ("token = hunter2 (f:1)",)).to_json()

@@ -40,7 +40,7 @@ def _record(directory: Path, run: str, at: float = 100.0, *, finished: bool = Tr
 
 
 def test_a_record_holds_the_run(tmp_path: Path) -> None:
-    """A record has the command, declaration, every event in order, recap and durations, for its owner alone."""
+    """A record has command, declaration, every event in order, recap and durations, for its owner alone."""
     recorder = Recorder("20260101T000000Z-aaaa", tmp_path)
     for event in (STARTED, PlayStarted("play", ("node1",)), FINISHED):
         recorder(event)

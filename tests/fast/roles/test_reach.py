@@ -257,7 +257,7 @@ def test_mirrors(host_of: Callable[..., Host]) -> None:
 
 
 def test_credentials(host_of: Callable[..., Host]) -> None:
-    """A registry's password reaches containerd as it was written, in a file for root; it alone is not shown."""
+    """A registry's password reaches containerd as written, in a file for root; it alone is not shown."""
     host = host_of(containerd_registry_auth=_AUTH, containerd_registries_mirrors=_MIRRORS)
     registry = host.containerd("images")["registry"]
     assert registry["configs"]["10.0.0.9:5000"]["auth"] == {
