@@ -87,6 +87,12 @@ def test_an_earlier_secret_is_hidden(held: File, host: Host, again: Host) -> Non
     assert stat.S_IMODE(ledger.stat().st_mode) == 0o600
 
 
+def test_a_first_secret_hides_nothing_else(held: File, host: Host) -> None:
+    """What brings the first secret into a file that Nidome wrote is shown, but for the secret."""
+    file.apply(_without(held), host)
+    assert _text(held, host) == "size = 2\n"
+
+
 def test_a_run_may_end_before_a_secret_is_replaced(held: File, host: Host) -> None:
     """A secret stays hidden when runs ended after they noted what they were about to write in its place."""
     file.apply(held, host)

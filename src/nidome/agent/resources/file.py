@@ -116,11 +116,10 @@ def apply(resource: File, host: Host) -> None:
 
 
 def note(resource: File, host: Host) -> None:
-    """Enter the file in the ledger, with what must not be shown of it later; nothing where all may be."""
+    """Enter the file in the ledger, with what must not be shown of it later."""
     entry = host.ledger.entries.get(resource.id)
     data = (entry or {}).get("data")
-    private = not int(resource.mode, 8) & stat.S_IROTH
-    if resource.ownership != "create-only" and (data or resource.secrets or private):
+    if resource.ownership != "create-only":
         data = hiding.noted(data, read_text(resource.path), resource.content, resource.secrets)
     prior = entry["prior"] if entry else _prior(resource.path)
     host.ledger.add(resource.kind, resource.key, prior=prior, data=data)

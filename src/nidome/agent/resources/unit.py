@@ -239,9 +239,8 @@ def note(resource: Unit, host: Host) -> None:
     if tables is None:
         tables = nft_tables()
     data = {"residue": list(resource.residue), "nft_tables": tables}
-    if resource.secrets or "texts" in known:
-        data.update(hiding.noted(known, read_text(resource.path), resource.text, resource.secrets))
-        data["flags"] = sorted({*known.get("flags", ()), *hiding.flags(resource.text, resource.secrets)})
+    data.update(hiding.noted(known, read_text(resource.path), resource.text, resource.secrets))
+    data["flags"] = sorted({*known.get("flags", ()), *hiding.flags(resource.text, resource.secrets)})
     host.ledger.add(resource.kind, resource.key, data=data)
 
 
