@@ -113,3 +113,16 @@ def test_keys_are_never_told(keys: EncryptionKeys, host: Host) -> None:
     assert secret not in str(_observe(keys, host)) + str(host.ledger.made())
     encryption.remove_files(host.ledger.entries[keys.id], host)
     assert not Path(keys.path).exists()
+
+
+def test_lost_keys_are_not_made_anew(keys: EncryptionKeys, host: Host) -> None:
+    """Where keys were made once, a missing file is an error until a reset: new keys would read nothing."""
+    host.ledger.add(keys.kind, keys.key, data={"files": [keys.path]})
+    _apply(keys, host)  # a first install that was killed before it wrote the file
+    Path(keys.path).unlink()
+    assert compare(keys, _observe(keys, host)).error
+    with pytest.raises(ResourceError, match="is gone"):
+        encryption.apply(keys, host)
+    assert not Path(keys.path).exists()
+    host.ledger.drop(keys.id)
+    assert _apply(keys, host)

@@ -50,8 +50,7 @@ class EncryptionKeys(PathResource):
 
 
 def observe(resources: Sequence[EncryptionKeys], host: Host) -> List[Observed]:
-    """Say how each file has things written; a file that holds something else is an error."""
-    del host
+    """Say how each file has things written; a file that holds something else, or is lost, is an error."""
     found: List[Observed] = []
     for resource in resources:
         try:
@@ -62,10 +61,26 @@ def observe(resources: Sequence[EncryptionKeys], host: Host) -> List[Observed]:
             }
             found.append({**written, "mode": mode_of(os.stat(resource.path))})
         except FileNotFoundError:
-            found.append(None)
+            found.append(failed(_lost(resource.path).to_json()) if _was_there(resource, host) else None)
         except ResourceError as error:
             found.append(failed(error.to_json()))
     return found
+
+
+def _was_there(resource: EncryptionKeys, host: Host) -> bool:
+    """Tell whether keys were made here once: what they have encrypted may still be in the store."""
+    entry = host.ledger.entries.get(resource.id) or {}
+    return bool((entry.get("data") or {}).get("written"))
+
+
+def _lost(path: str) -> ResourceError:
+    # Making new keys would leave everything that these have encrypted unreadable for ever.
+    return ResourceError(
+        "encryption-keys",
+        "the file with the encryption keys is gone",
+        where=path,
+        hint="put it back from a backup of this host; without one, what it encrypted is lost: nidome reset",
+    )
 
 
 def _read(path: str) -> List[Dict[str, Any]]:
@@ -83,17 +98,22 @@ def _read(path: str) -> List[Dict[str, Any]]:
         "encryption-keys",
         "the file with the encryption keys cannot be read",
         where=path,
-        hint="put it back from a backup of this host; it is only made anew where there is none",
+        hint="put it back from a backup of this host; it is only made where there never was one",
     )
 
 
 def apply(resource: EncryptionKeys, host: Host) -> None:
     """Write the file with all keys that it had, and a new one where the algorithm has none yet."""
-    host.ledger.add(resource.kind, resource.key, data={"files": [resource.path]})
+    there = _was_there(resource, host)
+    if there and not os.path.exists(resource.path):
+        raise _lost(resource.path)
+    if not there:
+        host.ledger.add(resource.kind, resource.key, data={"files": [resource.path]})
     entries = _read(resource.path) if os.path.exists(resource.path) else []
     written = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration"}
     text = json.dumps({**written, "resources": _entries(resource, entries)}, indent=1) + "\n"
     write_whole(resource.path, text.encode(), int(resource.mode, 8), durable=True)
+    host.ledger.add(resource.kind, resource.key, data={"files": [resource.path], "written": True})
 
 
 def _entries(resource: EncryptionKeys, before: Sequence[Dict[str, Any]]) -> List[Dict[str, Any]]:
