@@ -369,10 +369,10 @@ def test_drift_is_repaired(cluster: Cluster) -> None:
     planned = [step["task"] for step in cluster.plan()["hosts"]["node1"]]
     assert planned == [
         "kubernetes/preinstall : Set kernel parameters",
-        "kubernetes/control-plane : Write kube-apiserver configuration",
         "container-engine/containerd : Write containerd configuration",
-        "kubernetes/control-plane : Start kube-scheduler",
         "kubernetes/node : Write kubelet configuration",
+        "kubernetes/control-plane : Write kube-apiserver configuration",
+        "kubernetes/control-plane : Start kube-scheduler",
         # It was restarted by hand: nobody knows what this process has read.
         "kubernetes/node : Restart kubelet",
         "kubernetes-apps/ansible : Kubernetes Apps | CoreDNS",
