@@ -371,6 +371,11 @@ def recorded(
     except KeyboardInterrupt:
         recorder.abort({"code": "interrupted", "message": "interrupted by the user"})
         raise
+    except BaseException as error:
+        # Whatever ends the run, its record must not look as if it had been killed.
+        told = {"code": "system", "message": f"{type(error).__name__}: {error}"}
+        recorder.abort(masked(told, spec.secrets))
+        raise
     finally:
         recorder.close()
         if recorder.lost:
