@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from nidome.declare.known import KNOWN, PREFIXES, SUFFIXES
+from nidome.declare.known import KNOWN, ON, PREFIXES, SUFFIXES, Known
 from nidome.declare.variables import VARIABLES, Computed, Variable
 
 if TYPE_CHECKING:
@@ -49,15 +49,26 @@ def _differences() -> str:
 
 
 def _known() -> str:
-    intro = "A value beside which nothing happens differently is not mentioned in a run.\n\n"
+    intro = (
+        "A value beside which nothing happens differently is not mentioned in a run. `*` stands for the\n"
+        "rest of a name that a release of kubespray from 2.20 on has; all its other variables are known too.\n\n"
+    )
     lines = ["| variable | effect of it not being used | silent at |", "| --- | --- | --- |"]
     rows = [(name, entry) for name, entry in KNOWN.items()]
-    rows += [(f"{begin}*", entry) for entry, begins in PREFIXES.items() for begin in begins]
-    rows += [(f"*{end}", entry) for entry, ends in SUFFIXES.items() for end in ends]
-    for name, entry in rows:
-        silent = ", ".join(_default(value) for value in entry.silent)
-        lines.append(f"| `{name}` | {_cell(entry.effect)} | {silent} |")
+    rows += [(f"{begin}*", entry) for begin, entry in PREFIXES.items()]
+    rows += [(f"*{end}", entry) for end, entry in SUFFIXES.items()]
+    lines += [f"| `{name}` | {_cell(entry.effect)} | {_silent(entry)} |" for name, entry in rows]
     return intro + "\n".join(lines) + "\n"
+
+
+def _silent(entry: Known) -> str:
+    found = [_default(value) for value in entry.silent]
+    if entry.template:
+        found.append("kubespray's default, a template")
+    if entry.part_of:
+        always = "any value; see" if entry.part_of not in ON else "any value where there is"
+        found.append(f"{always} `{entry.part_of}`")
+    return ", ".join(found)
 
 
 def _cell(text: str) -> str:

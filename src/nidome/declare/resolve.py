@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nidome.declare.inventory import Inventory, Layer, read_inventory
@@ -16,10 +17,11 @@ from nidome.model.validate import check_release, validate
 from nidome.provenance import DEFAULT, Origin, Sourced
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from nidome.declare.groups import Entry
+    from nidome.declare.known import Known
     from nidome.declare.vault import Vault
     from nidome.declare.yamlmarks import Node
 
@@ -27,6 +29,8 @@ __all__ = ["Declaration", "check_names", "declare", "did_you_mean", "load", "res
 
 _GROUPS = ("kube_control_plane", "kube_node", "etcd")
 _CLUSTER_GROUP = "k8s_cluster"
+_NEAR = 0.8
+"""How like a supported name must be: krew_enabled is 0.75 like helm_enabled, and another thing."""
 _STRICT = ("variable-unknown", "variable-unsupported")
 
 
@@ -119,6 +123,7 @@ def check_names(inventory: Inventory) -> list[DeclarationWarning]:
     others = [
         (name, entry) for layer in layers for name, entry in layer.entries.items() if name not in BY_NAME
     ]
+    written = {name for layer in layers for name in layer.entries}
     used, asked = _read_by_templates({name for name, _ in others}, layers)
     found: dict[Origin, dict[str, DeclarationWarning]] = {}
     names: dict[str, _Name | None] = {}
@@ -126,7 +131,7 @@ def check_names(inventory: Inventory) -> list[DeclarationWarning]:
         if name not in names:
             names[name] = None if name in used else _Name.of(name, asked=name in asked)
         ours = names[name]
-        warning = None if ours is None else ours.warning(entry)
+        warning = None if ours is None else ours.warning(entry, written)
         if warning is not None:
             found.setdefault(entry.origin, {})[name] = warning
     return [warning for there in found.values() for warning in there.values()]
@@ -136,7 +141,7 @@ class _Name(NamedTuple):
     """What there is to say about a name that is not used, wherever it is written."""
 
     finding: DeclarationWarning
-    silent: tuple[Any, ...] = ()
+    known: Known | None = None
 
     @classmethod
     def of(cls, name: str, *, asked: bool) -> _Name | None:
@@ -150,15 +155,13 @@ class _Name(NamedTuple):
             message = f"{name} is not a variable that anything reads"
             return cls(DeclarationWarning("variable-unknown", message, hint=did_you_mean(name)))
         message = f"{name} is known, not supported: {ours.effect}"
-        return cls(DeclarationWarning("variable-unsupported", message), ours.silent)
+        return cls(DeclarationWarning("variable-unsupported", message, name=name, effect=ours.effect), ours)
 
-    def warning(self, entry: Entry) -> DeclarationWarning | None:
-        """Return the warning for one place; None where the value written there changes nothing."""
-        value = entry.node.value
-        if any(type(value) is type(each) and value == each for each in self.silent):
+    def warning(self, entry: Entry, written: Container[str]) -> DeclarationWarning | None:
+        """Return the warning for one place; None where nothing differs by its value beside the rest."""
+        if self.known is not None and self.known.is_silent(entry.node.value, written):
             return None
-        said = self.finding
-        return DeclarationWarning(said.code, said.message, str(entry.origin), said.hint)
+        return replace(self.finding, where=str(entry.origin))
 
 
 def _layers(inventory: Inventory) -> Iterator[Layer]:
@@ -194,12 +197,10 @@ def _read_by_templates(names: set[str], layers: Sequence[Layer]) -> tuple[set[st
 
 
 def did_you_mean(name: str) -> str:
-    """Return the next step for a name that nothing reads: one that is nearly the same, where there is one."""
+    """Return the next step for a name that nothing reads: a supported one that is nearly the same, if any."""
     import difflib  # noqa: PLC0415 - costs as much as the whole inventory, and only a misspelt name needs it
 
-    from nidome.declare.known import KNOWN  # noqa: PLC0415 - as above
-
-    close = difflib.get_close_matches(name, [*BY_NAME, *KNOWN], n=1, cutoff=0.75)
+    close = difflib.get_close_matches(name, BY_NAME, n=1, cutoff=_NEAR)
     return f"did you mean {close[0]}?" if close else "remove it, or see docs/variables.md for the names"
 
 

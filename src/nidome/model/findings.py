@@ -11,12 +11,18 @@ __all__ = ["DeclarationWarning"]
 
 @dataclass(frozen=True)
 class DeclarationWarning:
-    """A finding in a declaration that does not stop a run; ``where`` is ``file:line``."""
+    """A finding in a declaration that does not stop a run; ``where`` is ``file:line``.
+
+    One of many that say the same of different variables has the variable's ``name``, and the ``effect`` that
+    it shares with others.
+    """
 
     code: str
     message: str
     where: str = ""
     hint: str = ""
+    name: str = ""
+    effect: str = ""
 
     def __str__(self) -> str:
         """Return the message with its place, on one line."""

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nidome.declare.known import known
-from nidome.declare.resolve import load
+from nidome.declare.known import KNOWN, ON, PREFIXES, SUFFIXES, known
+from nidome.declare.resolve import did_you_mean, load
 from nidome.declare.variables import BY_NAME
 
 if TYPE_CHECKING:
@@ -80,6 +80,45 @@ ipv4_stack: true
 ipv6_stack: false
 helm_enabled: false
 metrics_server_enabled: false
+kube_network_plugin: bridge
+calico_cni_name: k8s-pod-network
+macvlan_interface: eth1
+docker_daemon_graph: /var/lib/docker
+metallb_speaker_enabled: "{{ metallb_enabled }}"
+metallb_namespace: metallb-system
+ntp_servers: [0.pool.ntp.org]
+kube_owner: kube
+kube_cert_group: kube-cert
+ndots: 2
+kube_script_dir: "{{ bin_dir }}/kubernetes-scripts"
+kube_manifest_dir: "{{ kube_config_dir }}/manifests"
+kube_token_dir: "{{ kube_config_dir }}/tokens"
+credentials_dir: "{{ inventory_dir }}/credentials"
+dns_domain: "{{ cluster_name }}"
+kube_apiserver_ip: "{{ kube_service_addresses | ansible.utils.ipaddr(1) | ansible.utils.ipaddr('address') }}"
+skydns_server: "{{ kube_service_subnets.split(',')|first|ansible.utils.ipaddr(3)|ipaddr('address')}}"
+kube_service_addresses_ipv6: "fd85:ee78:d8a6:8607::1000/116"
+enable_nodelocaldns: false
+nodelocaldns_ip: 169.254.25.10
+kube_proxy_nodeport_addresses: >-
+  {%- if kube_proxy_nodeport_addresses_cidr is defined -%}[{{ kube_proxy_nodeport_addresses_cidr }}]
+  {%- else -%}[]{%- endif -%}
+"""
+
+# The same variables where something does differ by their value.
+_TOLD = """
+calico_cni_name: k8s-pod-network
+kube_owner: somebody
+ndots: 3
+kube_script_dir: /opt/scripts
+dns_domain: other.example
+kube_apiserver_ip: "{{ kube_service_addresses | ansible.utils.ipaddr(7) | ansible.utils.ipaddr('address') }}"
+nodelocaldns_ip: 169.254.25.10
+kube_proxy_nodeport_addresses: [10.0.0.0/8]
+metallb_enabled: true
+registry_host: registry.example
+cinder_csi_enabled: true
+kubelet_systemd_hardening: true
 """
 
 
@@ -104,3 +143,44 @@ def test_a_value_that_changes_nothing_is_not_mentioned(
     """Where kubespray's sample and Nidome agree, an inventory that writes it out gives no warning."""
     _, warnings = load(inventory({"group_vars/all.yml": _SILENT}), strict=True)
     assert warnings == []
+
+
+def test_a_value_by_which_something_differs_is_told(inventory: Callable[[Mapping[str, str]], Path]) -> None:
+    """The same variables are mentioned where leaving them out is felt."""
+    _, warnings = load(inventory({"group_vars/all.yml": _TOLD}))
+    assert {w.code for w in warnings} == {"variable-unsupported"}
+    assert [w.name for w in warnings] == [line.split(":")[0] for line in _TOLD.split("\n") if line]
+    assert all(w.effect for w in warnings)
+
+
+def test_what_switches_a_setting_on_speaks_for_it() -> None:
+    """A setting is silent only beside a switch that is a variable, whose own value is checked or told."""
+    entries = [*KNOWN.values(), *PREFIXES.values(), *SUFFIXES.values()]
+    switches = {entry.part_of for entry in entries if entry.part_of}
+    assert switches | ON == {name for name in switches | ON if name in BY_NAME or name in KNOWN}
+
+
+def test_a_name_of_somebodys_own_is_not_kubesprays(inventory: Callable[[Mapping[str, str]], Path]) -> None:
+    """A name that only begins as kubespray's do is unknown, and no part of an addon."""
+    _, warnings = load(inventory({"group_vars/all.yml": "registry_password: x\nmy_image_repo: y\n"}))
+    assert [w.code for w in warnings] == ["variable-unknown"] * 2
+
+
+@pytest.mark.parametrize("name", ["ingress_nginx_enabled", "krew_enabled"])
+def test_what_older_releases_have_is_known(name: str) -> None:
+    """A variable of a kubespray of some years ago is named as known, not as a misspelling."""
+    assert known(name) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("helm_enabeld", "did you mean helm_enabled?"),
+        ("kubelet_max_pod", "did you mean kubelet_max_pods?"),
+        ("metalb_enabled", "remove it"),
+        ("kerw_enabled", "remove it"),
+    ],
+)
+def test_a_suggestion_is_a_supported_name_that_is_near(name: str, meant: str) -> None:
+    """What is suggested has an effect and is nearly the name that was written; else nothing is suggested."""
+    assert did_you_mean(name).startswith(meant)
