@@ -283,7 +283,7 @@ class Agent:
         self.host = self._look()
 
     def declare(self, values: Dict[str, Any], resources: Sequence[Dict[str, Any]] = ()) -> None:
-        """Keep the values that were applied, at the end of a run that reached everything.
+        """Keep the values that were applied, at the end of a run that failed nowhere.
 
         The next plan says which of them moved. What was sent is installed by now and is not kept twice.
         ``resources`` are those that hold secrets: one that was in place already holds them from now on.

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMAT_VERSION",
+    "PARTLY_KEY",
     "VERSION_KEY",
     "HostPlan",
     "Plan",
@@ -36,11 +37,14 @@ __all__ = [
     "changed_inputs",
     "due",
     "plan_host",
+    "seen_by",
 ]
 
 FORMAT_VERSION = "1.0"
 VERSION_KEY = "nidome"
 """Under which the version that applied them is kept beside the declared values."""
+PARTLY_KEY = "partly"
+"""Under which values are kept that runs of only some tasks have applied since: by task, by field."""
 REMOVAL = "nidome : Remove what is no longer declared"
 
 
@@ -255,19 +259,20 @@ class _HostPlanner:
     def _explained(self, difference: Difference, task: Task) -> Difference:
         if difference.change is None:
             return difference
-        reasons = self._reasons(task.fields, difference.change)
+        reasons = self._reasons(task, difference.change)
         return replace(difference, change=replace(difference.change, because=reasons))
 
-    def _reasons(self, names: Sequence[str], change: Change) -> tuple[str, ...]:
+    def _reasons(self, task: Task, change: Change) -> tuple[str, ...]:
         """Say which declared values moved since the last apply; else Nidome itself did, or the host.
 
         What no apply has known yet (at a first install, or a newer Nidome's) moved where somebody wrote it.
         """
         declared = self._context.facts.get("declared") or {}
+        declared = {**declared, **declared.get(PARTLY_KEY, {}).get(task.title, {})}
         spec, host = self._context.spec, self._context.host
         moved = [
             n
-            for n in names
+            for n in task.fields
             if (_plain(spec, host, n) != declared[n] if n in declared else not _is_default(spec, host, n))
         ]
         if moved:
@@ -323,6 +328,11 @@ def _inputs(handler: Handler) -> tuple[str, ...]:
 def _restarted(handler: Handler, stale: Sequence[str]) -> Change:
     deltas = tuple(Delta("stale", path, None) for path in stale)
     return Change(handler.restart.id, "restart", deltas, tuple(f"{path} changed" for path in stale))
+
+
+def seen_by(tasks: Sequence[Task], values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the values that tasks were made from, by their titles: what :data:`PARTLY_KEY` keeps."""
+    return {task.title: {name: values[name] for name in task.fields} for task in tasks if task.fields}
 
 
 def _plain(spec: ClusterSpec, host: HostSpec, name: str) -> Any:

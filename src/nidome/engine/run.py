@@ -17,7 +17,7 @@ from nidome.agent.resources.kubeobject import KubeObject
 from nidome.engine.apply import HostRun
 from nidome.engine.hostpatterns import chosen
 from nidome.engine.masking import masking
-from nidome.engine.plan import VERSION_KEY, HostPlan, Plan, announced, plan_host
+from nidome.engine.plan import PARTLY_KEY, VERSION_KEY, HostPlan, Plan, announced, plan_host, seen_by
 from nidome.engine.rehearsal import Rehearsal
 from nidome.engine.reset import unaccounted_for
 from nidome.engine.selection import Selection
@@ -208,8 +208,9 @@ class Run:
         with self._phase("apply"):
             self._play_all(plan, runs)
         ok = not any(run.failed for run in runs.values())
-        if ok and self.options.selection.everything and not self.options.partial:
-            self._session.each_host(self._declare)
+        if ok and not self.options.partial:
+            whole = self.options.selection.everything
+            self._session.each_host(self._declare if whole else self._declare_partly)
         self.finish({name: run.recap.to_json() for name, run in runs.items()}, ok=ok)
         return ok
 
@@ -270,6 +271,19 @@ class Run:
         resources = self._resources(self._host_plays[host.name])
         holding = [encode(r) for r in resources if getattr(r, "secrets", ())]
         self._session.agents[host.name].call("declare", values=values, resources=holding)
+
+    def _declare_partly(self, host: HostSpec) -> None:
+        """Note which values the chosen tasks were applied with: the other tasks have not seen them.
+
+        A host on which no whole run has ended yet has nothing that could be said to have moved since.
+        """
+        declared = self._declared(host)
+        if VERSION_KEY in declared:
+            values = {**self.spec.values(), **host.values()}
+            tasks = [task for mine in self._host_plays[host.name] for task in mine.tasks]
+            seen = seen_by([t for t in tasks if self.options.selection.takes(t.tags)], values)
+            partly = {**declared.get(PARTLY_KEY, {}), **seen}
+            self._session.agents[host.name].call("declare", values={**declared, PARTLY_KEY: partly})
 
     def finish(self, recap: dict[str, dict[str, int]], *, ok: bool) -> None:
         """Say how it ended."""

@@ -15,7 +15,7 @@ from nidome.agent.resources.certificate import Certificate
 from nidome.agent.resources.condition import Condition
 from nidome.agent.resources.file import File
 from nidome.agent.resources.unit import Unit
-from nidome.engine.plan import REMOVAL, VERSION_KEY, HostPlan, Plan, Step, plan_host
+from nidome.engine.plan import PARTLY_KEY, REMOVAL, VERSION_KEY, HostPlan, Plan, Step, plan_host, seen_by
 from nidome.engine.selection import Selection
 from nidome.roles.base import Handler, HostContext, Play, Task
 from nidome.roles.playbook import HostPlay
@@ -239,6 +239,27 @@ def test_because_of_the_declared_values(declared: Any, context_of: Any, context:
     applied = {**context.facts["declared"], VERSION_KEY: "0.0.1"}
     older = context_of(declared(kube_log_level=3), declared=applied)
     assert reasons(older, None) == (f"Nidome {__version__} asks for it, Nidome 0.0.1 was applied last",)
+
+
+def test_because_of_a_value_that_only_some_tasks_have_seen(
+    declared: Any, context_of: Any, context: HostContext
+) -> None:
+    """After a run of chosen tasks a value is compared with what each task was applied with."""
+    chosen = declared(kube_log_level=5)
+    seen = json.loads(json.dumps(seen_by([WRITE, START], {**chosen.values(), **chosen.hosts[0].values()})))
+    assert seen == {WRITE.title: {"kube_log_level": 5}}
+    values = {**context.facts["declared"], PARTLY_KEY: seen}
+    unseen = replace(ELSE, fields=("kube_log_level",))
+    plays = (HostPlay(FIRST, (WRITE, unseen), (HANDLER,)),)
+
+    def reasons(level: int) -> list[str]:
+        which = context_of(declared(kube_log_level=level), declared=values)
+        found = {CONFIG.id: DRIFTED[CONFIG.id], OTHER.id: None}
+        steps = _plan(which, found, plays).steps
+        return [steps[0].changes[0].because[0].split(" (")[0], steps[1].changes[0].because[0].split(" (")[0]]
+
+    assert reasons(3) == ["kube_log_level = 3", "missing on the host"]
+    assert reasons(5) == ["differs on the host from what was declared", "kube_log_level = 5"]
 
 
 def test_a_restart_says_which_inputs(context: HostContext) -> None:
