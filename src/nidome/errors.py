@@ -28,6 +28,8 @@ __all__ = [
     "UsageError",
 ]
 
+_MOST_OTHERS = 20
+
 
 class NidomeError(Exception):
     """An error a person can act on.
@@ -77,9 +79,23 @@ class UsageError(NidomeError):
 
 
 class DeclarationError(NidomeError):
-    """An inventory or a cluster file is wrong; ``where`` is ``file:line``."""
+    """An inventory or a cluster file is wrong; ``where`` is ``file:line``.
+
+    ``others`` are further errors of the same kind, found in the same reading.
+    """
 
     family = "declaration"
+    others: tuple[DeclarationError, ...] = ()
+
+    def render(self) -> str:
+        """Return the text shown to a person: the error, then each other one on a line, up to twenty."""
+        lines = [super().render()]
+        if self.others:
+            lines.append(f"and {len(self.others)} more:")
+            lines += [f"  {each}" for each in self.others[:_MOST_OTHERS]]
+        if len(self.others) > _MOST_OTHERS:
+            lines.append(f"  … {len(self.others) - _MOST_OTHERS} not shown")
+        return "\n".join(lines)
 
 
 class ArtifactError(NidomeError):

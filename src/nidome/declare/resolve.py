@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nidome.declare.inventory import Inventory, Layer, read_inventory
@@ -17,7 +18,7 @@ from nidome.model.validate import check_release, validate
 from nidome.provenance import DEFAULT, Origin, Sourced
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from nidome.declare.groups import Entry
@@ -31,6 +32,7 @@ _GROUPS = ("kube_control_plane", "kube_node", "etcd")
 _CLUSTER_GROUP = "k8s_cluster"
 _NEAR = 0.8
 """How like a supported name must be: krew_enabled is 0.75 like helm_enabled, and another thing."""
+_VALUES = ("variable-choice", "variable-differs", "variable-type")
 _STRICT = ("variable-unknown", "variable-unsupported")
 
 
@@ -83,10 +85,12 @@ def resolve(inventory: Inventory, *, allow_pipe: bool = False) -> ClusterSpec:
     """Return the cluster an inventory declares, each value typed and sourced, not yet checked as a whole."""
     names = [host for host in inventory.hosts if not set(_GROUPS).isdisjoint(inventory.groups_of(host))]
     templates = Templates(inventory, lambda values, name: _unset(values, name, len(names)), allow_pipe)
+    wrong = _Wrong()
     with templates:
         variables = {host: templates.of(host) for host in _by_weight(inventory, names)}
-        cluster = _cluster_values(variables)
-        hosts = tuple(_host(inventory, name, variables[name]) for name in names)
+        cluster = _cluster_values(variables, wrong)
+        hosts = tuple(_host(inventory, name, variables[name], wrong) for name in names)
+    wrong.refuse()
     return ClusterSpec(source=inventory.source, hosts=hosts, **cluster)
 
 
@@ -205,12 +209,14 @@ def did_you_mean(name: str) -> str:
 
 
 def _refuse(warnings: Sequence[DeclarationWarning]) -> None:
-    refused = [warning for warning in warnings if warning.code in _STRICT]
-    if refused:
-        error = refused[0].as_error()
-        if len(refused) > 1:
-            error.message = f"{error.message} (and {len(refused) - 1} more)"
-        raise error
+    _raise_all([warning.as_error() for warning in warnings if warning.code in _STRICT])
+
+
+def _raise_all(errors: Sequence[DeclarationError]) -> None:
+    """Raise the first error with the others, if there is one."""
+    if errors:
+        errors[0].others = tuple(errors[1:])
+        raise errors[0]
 
 
 def _by_weight(inventory: Inventory, names: Sequence[str]) -> list[str]:
@@ -218,12 +224,37 @@ def _by_weight(inventory: Inventory, names: Sequence[str]) -> list[str]:
     return sorted(names, key=lambda host: _CLUSTER_GROUP not in inventory.groups_of(host))
 
 
-def _cluster_values(variables: Mapping[str, HostValues]) -> dict[str, Sourced[Any]]:
+class _Wrong:
+    """The values that are not what their variables take: collected, so that all are told at once."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, DeclarationError] = {}
+
+    def read(self, value: Callable[[], Sourced[Any] | None]) -> Sourced[Any] | None:
+        """Return a value, None where it is wrong: its default stands for it until all have been read.
+
+        What is no value, such as a template that fails, is an error at once.
+        """
+        try:
+            return value()
+        except DeclarationError as error:
+            if error.code not in _VALUES:
+                raise
+            self._found.setdefault(str(error), error)
+            return None
+
+    def refuse(self) -> None:
+        """Raise the first wrong value with the others, if there is one."""
+        _raise_all(list(self._found.values()))
+
+
+def _cluster_values(variables: Mapping[str, HostValues], wrong: _Wrong) -> dict[str, Sourced[Any]]:
     known_values: dict[str, Any] = {"hosts": len(variables)}
     result: dict[str, Sourced[Any]] = {}
     for variable in VARIABLES:
         if variable.scope == "cluster":
-            value = _agreed(variable, variables) or _default(variable, known_values, result)
+            agreed = wrong.read(partial(_agreed, variable, variables))
+            value = agreed or _default(variable, known_values, result)
             result[variable.model_field] = value
             known_values[variable.name] = value.value
     return result
@@ -261,17 +292,22 @@ def _default(
     return Sourced(value, origin, secrets=(str(value),) if followed.secrets else ())
 
 
-def _host(inventory: Inventory, name: str, entries: HostValues) -> HostSpec:
+def _host(inventory: Inventory, name: str, entries: HostValues, wrong: _Wrong) -> HostSpec:
     known_values: dict[str, Any] = {"name": name}
     result: dict[str, Sourced[Any]] = {}
     for variable in VARIABLES:
         if variable.scope == "host":
-            entry = entries.get(variable.name)
-            value = variable.read(entry) if entry is not None else _default(variable, known_values, result)
+            mine = wrong.read(partial(_own, variable, entries))
+            value = mine or _default(variable, known_values, result)
             result[variable.model_field] = value
             known_values[variable.name] = value.value
     origin = inventory.host_origin(name)
     return HostSpec(name=name, groups=inventory.groups_of(name), origin=origin, **result)
+
+
+def _own(variable: Variable, entries: HostValues) -> Sourced[Any] | None:
+    entry = entries.get(variable.name)
+    return None if entry is None else variable.read(entry)
 
 
 def _unused_hosts(inventory: Inventory, spec: ClusterSpec) -> Iterator[DeclarationWarning]:

@@ -82,7 +82,7 @@ def test_variables_that_nothing_reads_are_warnings_with_their_line(inventory: Ma
 
 
 def test_strict_makes_such_a_warning_an_error(inventory: Make) -> None:
-    """With strict, a variable that nothing reads is an error at its line."""
+    """With strict, a variable that nothing reads is an error at its line, and so are the others."""
     root = inventory(
         {"group_vars/all.yml": "helm_enabled: false\nhelm_enabeld: true\nkube_token_auth: true\n"}
     )
@@ -90,7 +90,38 @@ def test_strict_makes_such_a_warning_an_error(inventory: Make) -> None:
         load(root, strict=True)
     assert caught.value.where == f"{root}/group_vars/all.yml:2"
     assert caught.value.hint == "did you mean helm_enabled?"
-    assert caught.value.message.endswith("(and 1 more)")
+    assert [other.where for other in caught.value.others] == [f"{root}/group_vars/all.yml:3"]
+
+
+def test_wrong_values_are_told_all_at_once(inventory: Make) -> None:
+    """Types and choices are checked throughout: the first that is wrong is the error, with the others."""
+    root = inventory(
+        {
+            "group_vars/all.yml": "kube_network_plugin: calico\nkube_proxy_mode: ipvs\nhelm_enabled: so\n",
+            "host_vars/node1.yml": "ip: nowhere\n",
+        }
+    )
+    with pytest.raises(DeclarationError) as caught:
+        load(root)
+    found = [caught.value, *caught.value.others]
+    assert {error.where.removeprefix(f"{root}/"): error.code for error in found} == {
+        "group_vars/all.yml:1": "variable-choice",
+        "group_vars/all.yml:2": "variable-choice",
+        "group_vars/all.yml:3": "variable-type",
+        "host_vars/node1.yml:1": "variable-type",
+    }
+    shown = caught.value.render()
+    assert shown.count("  where: ") == 1
+    assert "\nand 3 more:\n" in shown
+    assert all(f"  {each}" in shown for each in caught.value.others)
+
+
+def test_of_very_many_wrong_values_twenty_are_listed() -> None:
+    """A page of errors is bounded, and says how many it leaves out."""
+    first, *others = (DeclarationError("variable-type", f"n{n}", where=f"a.yml:{n}") for n in range(26))
+    first.others = tuple(others)
+    lines = first.render().splitlines()
+    assert lines[-21:] == [*(f"  a.yml:{n}: n{n}" for n in range(1, 21)), "  … 5 not shown"]
 
 
 def test_extra_variables_are_typed_and_win(inventory: Make) -> None:
