@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -43,6 +44,7 @@ __all__ = [
     "scope",
     "settings",
     "warn",
+    "warn_briefly",
     "words",
     "write_file",
 ]
@@ -317,9 +319,22 @@ def explained(error: NidomeError) -> NidomeError:
     return error
 
 
+def warn_briefly(warnings: Sequence[DeclarationWarning], args: argparse.Namespace) -> None:
+    """Say that there are warnings, where a command is about something else; with --strict, show them."""
+    if not warnings or args.strict:
+        warn(warnings)
+        return
+    from nidome.model.findings import brief  # noqa: PLC0415 - not needed for --help
+
+    same = [word for name in args.inventory or () for word in ("-i", str(name))]
+    print(brief(warnings, shlex.join(["nidome", "plan", *same])), file=sys.stderr)
+
+
 def warn(warnings: Sequence[DeclarationWarning], sink: Sink | None = None) -> None:
     """Show what a declaration's reader had to say."""
-    for warning in warnings:
+    from nidome.model.findings import grouped  # noqa: PLC0415 - not needed for --help
+
+    for warning in grouped(warnings):
         if sink is None:
             print(warning.render(), file=sys.stderr)
         else:

@@ -46,7 +46,7 @@ def _require_replaceable(path: Path) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print or write the kubeconfig."""
     spec, warnings = common.declared(args)
-    common.warn(warnings)
+    common.warn_briefly(warnings, args)
     if args.output and not args.force:
         _require_replaceable(args.output)
     text = _OURS + common.administrator(spec)

@@ -62,8 +62,9 @@ def run(words: Sequence[str]) -> int:
     inventory, mine = split(words)
     parser = argparse.ArgumentParser()
     common.add_inventory(parser)
-    spec, warnings = common.declared(parser.parse_args([f"--inventory={inventory}"]))
-    common.warn(warnings)
+    args = parser.parse_args([f"--inventory={inventory}"])
+    spec, warnings = common.declared(args)
+    common.warn_briefly(warnings, args)
     file = program(spec)
     config = f"/proc/self/fd/{lend(common.administrator(spec))}"
     sys.stdout.flush()

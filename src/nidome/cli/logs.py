@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     from nidome.engine.transport import remote_command  # noqa: PLC0415 - not needed for --help
 
     spec, warnings = common.declared(args)
-    common.warn(warnings)
+    common.warn_briefly(warnings, args)
     host, unit = _find(spec, args.component, _candidates(spec, args.host))
     words = ["journalctl", "--no-pager", "--unit", unit, "--lines", str(args.lines)]
     command = remote_command(host, [*words, *(["--follow"] if args.follow else [])])

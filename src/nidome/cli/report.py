@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     from nidome.prove.labreport import lab_records  # noqa: PLC0415 - not needed for --help
 
     spec, warnings = common.declared(args)
-    common.warn(warnings)
+    common.warn_briefly(warnings, args)
     host = args.host or spec.control_plane[0].name
     logs = _logs(args, spec)
     files = lab_records(*logs, host=host, live=_live(spec, host))

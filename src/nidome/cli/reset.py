@@ -49,10 +49,10 @@ def run(args: argparse.Namespace) -> int:
     from nidome.engine.reset import reset  # noqa: PLC0415 - not needed for --help
 
     spec, warnings = common.declared(args)
+    common.warn_briefly(warnings, args)
     if not args.yes and not confirm(spec, "nidome reset --yes"):
         print("nothing was changed")
         return 1
     show = view(args.view, verbose=args.verbose)
     with common.recorded(spec, show, sys.argv, playbook="reset.yml") as sink:
-        common.warn(warnings, sink)
         return 0 if reset(spec, sink) else 1

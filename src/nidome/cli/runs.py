@@ -137,7 +137,12 @@ def render_run(meta: dict[str, Any], events: Iterable[dict[str, Any]]) -> str:
     lines += [
         f"{host}  " + "  ".join(f"{n}={c}" for n, c in counts.items()) for host, counts in recap.items()
     ]
-    lines += [line for event in events for line in _EVENTS.get(event["type"], _nothing)(event)]
+    before = ""
+    for event in events:
+        told = _EVENTS.get(event["type"], _nothing)(event)
+        # Diagnostics are a block of their own; each task is one.
+        lines += ["", *told] if told and (before, event["type"]) != ("diagnostic",) * 2 else told
+        before = event["type"] if told else before
     return "\n".join([*lines, *_error("", meta.get("error"))])
 
 
@@ -150,7 +155,7 @@ def _task(event: dict[str, Any]) -> list[str]:
     if event["status"] == "ok":
         return []
     kind = "HANDLER" if event["handler"] else "TASK"
-    lines = ["", f"{event['status']}  {event['host']}  {kind} [{event['task']}]  {event['seconds']:.2f} s"]
+    lines = [f"{event['status']}  {event['host']}  {kind} [{event['task']}]  {event['seconds']:.2f} s"]
     return [*lines, *_changes(event["changes"]), *_error(event["host"], event.get("error"))]
 
 
@@ -164,7 +169,7 @@ def _changes(changes: Sequence[dict[str, Any]]) -> list[str]:
 
 def _diagnostic(event: dict[str, Any]) -> list[str]:
     where = f"{event['where']}: " if event["where"] else ""
-    return ["", f"{event['severity']}[{event['code']}]: {where}{event['message']}"]
+    return [f"{event['severity']}[{event['code']}]: {where}{event['message']}"]
 
 
 def _error(host: str, error: dict[str, str] | None) -> list[str]:

@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     from nidome.prove.records import last_of  # noqa: PLC0415 - as above
 
     spec, warnings = common.declared(args)
-    common.warn(warnings)
+    common.warn_briefly(warnings, args)
     with Progress().item("asking the hosts", total=len(spec.hosts), unit="hosts") as item:
         status = cluster_status(spec, item.advance)
     last = last_of(common.cluster_name(spec))

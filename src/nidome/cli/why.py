@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
     declaration = common.declaration(args)
     secrets = declaration.spec.secrets
-    common.warn(declaration.warnings)
+    common.warn_briefly(declaration.warnings, args)
     host = _host(declaration.spec, args.host)
     answer = origins(args.key, declaration, host.name)
     effects, unreached = _effects(args, declaration, host)

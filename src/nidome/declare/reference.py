@@ -51,7 +51,7 @@ def _differences() -> str:
 def _known() -> str:
     intro = (
         "A value beside which nothing happens differently is not mentioned in a run. `*` stands for the\n"
-        "rest of a name that a release of kubespray from 2.20 on has; all its other variables are known too.\n\n"
+        "rest of a name that a release of kubespray from 2.20 on has; its other variables are known too.\n\n"
     )
     lines = ["| variable | effect of it not being used | silent at |", "| --- | --- | --- |"]
     rows = [(name, entry) for name, entry in KNOWN.items()]

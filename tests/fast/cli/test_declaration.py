@@ -153,3 +153,38 @@ def test_an_unknown_host_in_the_limit(words: tuple[str, ...], unreachable: Path,
     assert err.startswith("error[host-unknown]: no host or group 'node")
     assert "\n  where: --limit\n  next:  " in err
     assert "hosts: node1" in err
+
+
+_ODD = "kube_owner: somebody\nmetallb_enabled: true\nhelm_enabeld: true\n"
+
+
+def test_warnings_are_one_line_where_they_are_not_the_subject(unreachable: Path, nidome: Nidome) -> None:
+    """A command about something else only says how many warnings there are, and which command shows them."""
+    (unreachable / "group_vars" / "all" / "mine.yml").write_text(_ODD, encoding="utf-8")
+    said = "warning[declaration-warnings]: there are 3 warnings about the declaration"
+    for words in (["why", "bin_dir"], ["status"], ["logs", "etcd"], ["kubeconfig"]):
+        _, _, err = nidome(*words, "-i", str(unreachable))
+        told = [line for line in err.splitlines() if line.startswith("warning")]
+        assert told == [f"{said}: nidome plan -i {unreachable} shows what"]
+
+
+def test_warnings_are_told_where_a_plan_is_made(unreachable: Path, nidome: Nidome) -> None:
+    """Plan tells what is not supported as one block, and what nobody knows with the name that was meant."""
+    file = unreachable / "group_vars" / "all" / "mine.yml"
+    file.write_text(_ODD, encoding="utf-8")
+    place = "inventory/nidome/group_vars/all/mine.yml"
+    expected = [
+        "2 settings are known, not supported (with --strict, an error):",
+        f"  kube_owner ({place}:1): files belong to root",
+        f"  metallb_enabled ({place}:2): the addon is not installed",
+    ]
+    _, _, err = nidome("plan")
+    block, lines = "\n".join(expected), err.splitlines()
+    assert f"warning[variable-unsupported]: {block}\n" in err
+    assert lines[lines.index(expected[-1]) + 1 :][:3] == [
+        "warning[variable-unknown]: helm_enabeld is not a variable that anything reads",
+        f"  where: {place}:3",
+        "  next:  did you mean helm_enabled?",
+    ]
+    _, _, err = nidome("playbook", "cluster.yml", "--list-tasks")
+    assert err.count("\n") == len(expected) + 3
