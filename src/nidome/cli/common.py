@@ -327,7 +327,7 @@ def warn_briefly(warnings: Sequence[DeclarationWarning], args: argparse.Namespac
     from nidome.model.findings import brief  # noqa: PLC0415 - not needed for --help
 
     same = [word for name in args.inventory or () for word in ("-i", str(name))]
-    print(brief(warnings, shlex.join(["nidome", "plan", *same])), file=sys.stderr)
+    print(brief(warnings, shlex.join(["nidome", "plan", *same])).render(), file=sys.stderr)
 
 
 def warn(warnings: Sequence[DeclarationWarning], sink: Sink | None = None) -> None:

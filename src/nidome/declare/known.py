@@ -139,7 +139,7 @@ KNOWN: Mapping[str, Known] = {
     "local_release_dir": Known("artifacts are kept in Nidome's cache", ("/tmp/releases",)),  # noqa: S108 - a default of kubespray's
     "retry_stagger": Known("Nidome's own times between two tries are used", (5,)),
     "kube_owner": Known("files belong to root", ("kube", "root")),
-    "ndots": Known("the hosts' own resolv.conf is not changed; pods have the kubelet's 5", (2, 5)),
+    "ndots": Known("the hosts' own resolv.conf is not changed; pods have the kubelet's 5", (2,)),
     "kube_cert_group": Known("files belong to root", ("kube-cert", "root")),
     "credentials_dir": Known(
         "no credentials are kept beside the inventory", template=r"\{\{inventory_dir\}\}/credentials"

@@ -48,10 +48,11 @@ class DeclarationWarning:
         return DeclarationError(self.code, self.message, where=self.where, hint=self.hint)
 
 
-def brief(warnings: Sequence[DeclarationWarning], command: str) -> str:
-    """Return the line that stands for the warnings where they are not the subject; ``command`` shows them."""
+def brief(warnings: Sequence[DeclarationWarning], command: str) -> DeclarationWarning:
+    """Return the one that stands for the warnings where they are not the subject; ``command`` shows them."""
     count = "is 1 warning" if len(warnings) == 1 else f"are {len(warnings)} warnings"
-    return f"warning[declaration-warnings]: there {count} about the declaration: {command} shows what"
+    message = f"there {count} about the declaration: {command} shows what"
+    return DeclarationWarning("declaration-warnings", message)
 
 
 def grouped(warnings: Sequence[DeclarationWarning]) -> list[DeclarationWarning]:
