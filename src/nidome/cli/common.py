@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -47,11 +48,22 @@ __all__ = [
 ]
 
 DEFAULT_INVENTORY = Path("inventory/nidome")
+_VARIABLES = ("NIDOME_INVENTORY", "ANSIBLE_INVENTORY")
+"""What names the inventory where no ``-i`` does; the first that is set."""
 
 
-def default_inventory() -> str:
-    """Return the inventory that is meant where none is named."""
-    return os.environ.get("NIDOME_INVENTORY") or str(DEFAULT_INVENTORY)
+def default_inventory() -> tuple[str, ...]:
+    """Return the inventory that is meant where none is named: what the environment names, or ours."""
+    return next((found for name in _VARIABLES if (found := _named_by(name))), (str(DEFAULT_INVENTORY),))
+
+
+def _named_by(variable: str) -> tuple[str, ...]:
+    """Return what an environment variable names: several files and directories, or one list of hosts."""
+    text = os.environ.get(variable, "")
+    parts = tuple(part for part in map(str.strip, text.split(",")) if part)
+    if "," not in text or any("/" in part or _exists(part) for part in parts):
+        return parts
+    return (text,)
 
 
 def add_inventory(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +74,8 @@ def add_inventory(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="INVENTORY",
         help="inventory file, program or directory, or hosts: 'host1,host2,'; may be given several times, "
-        f"later ones win (default: {default_inventory()})",
+        "later ones win (default: NIDOME_INVENTORY, else ANSIBLE_INVENTORY, else "
+        f"{DEFAULT_INVENTORY}; commas part several)",
     )
     parser.add_argument(
         "-e",
@@ -108,7 +121,7 @@ def _add_vault(parser: argparse.ArgumentParser) -> None:
 
 def inventories(args: argparse.Namespace) -> tuple[str, ...]:
     """Return what ``-i`` names, in order."""
-    return tuple(args.inventory or (default_inventory(),))
+    return tuple(args.inventory or default_inventory())
 
 
 def one_directory(args: argparse.Namespace, *, files: bool = False) -> Path:
@@ -184,7 +197,7 @@ def scope(args: argparse.Namespace) -> dict[str, Any]:
 
 def words(values: Sequence[str]) -> tuple[str, ...]:
     """Return the words of a repeatable, comma-separated option."""
-    return tuple(word for value in values for word in value.split(",") if word)
+    return tuple(word for value in values for word in map(str.strip, value.split(",")) if word)
 
 
 def declared(args: argparse.Namespace) -> tuple[ClusterSpec, list[DeclarationWarning]]:
@@ -206,7 +219,7 @@ def declaration(args: argparse.Namespace) -> Declaration:
                 "inventory-missing",
                 f"there is no inventory at {name}",
                 where="-i",
-                hint="nidome up makes a cluster and its inventory; or name yours with -i",
+                hint=_missing_hint(args, name),
             )
     vault = make_vault(
         args.vault_id,
@@ -221,6 +234,17 @@ def declaration(args: argparse.Namespace) -> Declaration:
         allow_pipe=args.allow_pipe_lookup,
         vault=vault,
     )
+
+
+def _missing_hint(args: argparse.Namespace, name: str) -> str:
+    """Return how to find the inventory that was named, or to get one where none was."""
+    variable = next((v for v in _VARIABLES if _named_by(v)), "")
+    if not args.inventory and not variable:
+        return "nidome up makes a cluster and its inventory; or name yours with -i"
+    what = f"{variable} names it; " if not args.inventory else ""
+    if Path(name).is_absolute():
+        return f"{what}look for it: ls {shlex.quote(str(Path(name).parent))}"
+    return f"{what}a relative name counts from the working directory, {Path.cwd()}"
 
 
 def settings(args: argparse.Namespace) -> Settings:

@@ -89,7 +89,18 @@ def _dispatch(argv: Sequence[str]) -> int:
         return int(module.run(argv[1:]))
     parser = _Parser(prog=f"nidome {command.name}", description=command.summary)
     module.configure(parser)
-    return int(module.run(parser.parse_args(argv[1:])))
+    given = parser.parse_args(argv[1:], argparse.Namespace(typed=tuple(argv)))
+    try:
+        return int(module.run(given))
+    except NidomeError as error:
+        error.hint = _completed(error.hint, given)
+        raise
+
+
+def _completed(hint: str, args: argparse.Namespace) -> str:
+    from nidome.cli.again import completed  # noqa: PLC0415 - not needed for --help
+
+    return completed(hint, args)
 
 
 def _explained(error: NidomeError) -> NidomeError:

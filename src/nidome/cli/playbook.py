@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
+import re
 import sys
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from nidome.cli import common
+from nidome.cli.again import typed
 from nidome.cli.ansible_output import AnsibleView
 from nidome.cli.background import add_detach, launch
 from nidome.cli.views import view
@@ -36,6 +37,8 @@ _UNAVAILABLE = {
 }
 _CONFIRM = "reset_confirmation"
 _CONFIRMS = (_CONFIRM, "skip_confirmation")
+_MASKED_CONFIRMATION = re.compile(rf"\b({'|'.join(_CONFIRMS)})=\*\*\*")
+_YES = ("yes", "true")
 _COMMAND_LINE = Origin("command line")
 
 
@@ -186,13 +189,13 @@ def _reached(host: HostSpec, args: argparse.Namespace) -> HostSpec:
     return replace(host, **changes) if changes else host
 
 
-def _confirmed(args: argparse.Namespace) -> bool:
-    """Take the confirmation of a reset out of ``-e``, where kubespray has it; tell whether it is there."""
-    kept, said = [], False
+def _confirmed(args: argparse.Namespace) -> str:
+    """Take the confirmation of a reset out of ``-e``, where kubespray has it; return what it says last."""
+    kept, said = [], ""
     for value in args.extra_vars:
         words = [] if value.startswith(("@", "{", "[")) else value.split()
         mine = [word for word in words if word.partition("=")[0] in _CONFIRMS]
-        said = said or any(word.partition("=")[2].strip("'\"").lower() in ("yes", "true") for word in mine)
+        said = mine[-1].partition("=")[2].strip("'\"").lower() if mine else said
         rest = " ".join(word for word in words if word not in mine) if mine else value
         kept += [rest] if rest else []
     args.extra_vars = kept
@@ -209,7 +212,7 @@ def run(args: argparse.Namespace) -> int:
     if args.list_hosts or args.list_tasks or args.list_tags or args.syntax_check:
         common.warn(warnings)
         return _lists(spec, name, args)
-    if name == "reset.yml" and not (confirmed or args.check or _asked(spec, args)):
+    if name == "reset.yml" and not (args.check or _may_reset(spec, args, confirmed)):
         print("nothing was changed")
         return 1
     return _run(spec, name, warnings, args)
@@ -230,11 +233,28 @@ def _lists(spec: ClusterSpec, name: str, args: argparse.Namespace) -> int:
     return 0
 
 
-def _asked(spec: ClusterSpec, args: argparse.Namespace) -> bool:
+def _may_reset(spec: ClusterSpec, args: argparse.Namespace, said: str) -> bool:
+    """Tell whether a reset was confirmed, with ``-e`` or at the terminal."""
     from nidome.cli.reset import confirm  # noqa: PLC0415 - only a reset asks
+    from nidome.engine.hostpatterns import chosen  # noqa: PLC0415 - as above
 
-    again = " ".join(["nidome playbook", shlex.join(args.playbook), f"-e {_CONFIRM}=yes"])
-    return confirm(spec, again)
+    if said in _YES:
+        return True
+    again = _confirming(typed(args))
+    if said:
+        raise UsageError(
+            "reset-declined",
+            f"the reset is not confirmed: {_CONFIRM} is '{said}'",
+            where="-e",
+            hint=again,
+        )
+    return confirm(chosen(spec, common.words(args.limit)), spec.source, again)
+
+
+def _confirming(command: str) -> str:
+    """Return a command that resets without asking."""
+    shown = _MASKED_CONFIRMATION.sub(r"\1=yes", command)
+    return shown if shown != command else f"{command} -e {_CONFIRM}=yes"
 
 
 def _run(spec: ClusterSpec, name: str, warnings: Sequence[Any], args: argparse.Namespace) -> int:

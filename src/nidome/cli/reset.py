@@ -6,13 +6,15 @@ import sys
 from typing import TYPE_CHECKING
 
 from nidome.cli import common
+from nidome.cli.again import typed
 from nidome.cli.views import view
 from nidome.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
-    from nidome.model.spec import ClusterSpec
+    from nidome.model.spec import HostSpec
 
 __all__ = ["configure", "confirm", "run"]
 
@@ -24,17 +26,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-y", "--yes", action="store_true", help="don't ask")
 
 
-def confirm(spec: ClusterSpec, unasked: str) -> bool:
-    """Ask whether the cluster may go; ``unasked`` is the command that does without being asked.
+def confirm(hosts: Sequence[HostSpec], source: str, unasked: str) -> bool:
+    """Ask whether the cluster may go from these hosts of the inventory ``source``.
 
-    Raises UsageError where nobody is at a terminal.
+    ``unasked`` is the command that does without being asked. Raises UsageError where nobody is at a terminal.
     """
-    names = ", ".join(host.name for host in spec.hosts)
+    names = ", ".join(host.name for host in hosts)
     if not sys.stdin.isatty():
         raise UsageError(
             "confirmation-missing",
             f"a reset removes the cluster and its data from {names}, and there is no terminal to ask at",
-            where=spec.source,
+            where=source,
             hint=unasked,
         )
     print(f"This removes the cluster with all its data, and everything else that Nidome made, from: {names}")
@@ -49,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     from nidome.engine.reset import reset  # noqa: PLC0415 - not needed for --help
 
     spec, warnings = common.declared(args)
-    if not args.yes and not confirm(spec, "nidome reset --yes"):
+    if not args.yes and not confirm(spec.hosts, spec.source, typed(args, "--yes")):
         print("nothing was changed")
         return 1
     show = view(args.view, verbose=args.verbose)

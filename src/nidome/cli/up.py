@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nidome.cli import common
+from nidome.cli.again import completed, declaring
 from nidome.cli.apply import converge
 from nidome.cli.views import view
 from nidome.errors import UsageError
@@ -184,8 +185,10 @@ def run(args: argparse.Namespace) -> int:
         common.warn(warnings, sink)
         ok = converge(spec, args, sink)
     if ok and args.view != "json":
-        print(f"\nThe cluster is Ready. Its inventory is {directory}; edit it and run: nidome apply")
+        words = "".join(f" {word}" for word in map(shlex.quote, declaring(args)))
+        print(f"\nThe cluster is Ready. Its inventory is {directory}; edit it and run: nidome apply{words}")
         for line in _path_hint():
             print(line)
-        print("  nidome kubectl get nodes      nidome status      nidome plan      nidome down")
+        for command in ("kubectl get nodes", "status", "plan", "down"):
+            print(f"  {completed(f'nidome {command}', args)}")
     return 0 if ok else 1

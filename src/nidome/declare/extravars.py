@@ -31,6 +31,7 @@ _OPENING, _CLOSING = "[{", "]}"
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([\\'\"abfnrtv]))")
 _SINGLE = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _LARGEST = 0x10FFFF
+_MASK = "***"
 # -e, after flags in the same word or not, or --extra-vars and what it can be shortened to; then the value.
 _OPTION = re.compile(r"(-[bvhCDJkKy]*e=?|--e[a-z-]*=?)(.*)", re.DOTALL)
 
@@ -49,10 +50,10 @@ def masked(value: str) -> str:
     if text.startswith("@"):
         return text
     if text[:1] in ("{", "["):
-        return "***"
+        return _MASK
     # A word without a name goes on with the value before it, for all that one can tell.
     names = [name for name, equals, _ in map(_parted, _words(text)[0]) if equals]
-    return " ".join(f"{name}=***" for name in names) or "***"
+    return " ".join(f"{name}={_MASK}" for name in names) or _MASK
 
 
 def without_values(command: Sequence[str]) -> tuple[str, ...]:
@@ -118,6 +119,8 @@ def _of_pairs(value: str) -> Iterator[tuple[str, Entry]]:
             after = f"after {before}=… " if before else ""
             quoted = f"quote what belongs together: -e '{before}=\"…\"'" if before else _EXAMPLE
             _refuse(f"{after}a word is not NAME=VALUE", quoted)
+        if text == _MASK:
+            _refuse(f"{_MASK} stands for a value of {name} that is not shown", f"type the value: -e {name}=…")
         before = name
         yield name, Entry(Node(_unquoted(_escaped(text).strip()), LAYER, untyped=True), Origin(LAYER))
 

@@ -21,7 +21,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NIDOME_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("NIDOME_MACHINES_DIR", str(tmp_path / "machines"))
-    monkeypatch.delenv("NIDOME_INVENTORY", raising=False)
+    for name in ("NIDOME_INVENTORY", "ANSIBLE_INVENTORY", "ANSIBLE_HOST_KEY_CHECKING"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     return tmp_path
 

@@ -127,7 +127,7 @@ def test_a_syntax_check_does_nothing(nidome: Call) -> None:
         (("site.yml",), "playbook-unknown"),
         (("cluster.yml", "--limit", "node7", "--list-hosts"), "host-unknown"),
         (("reset.yml",), "confirmation-missing"),
-        (("reset.yml", "-e", "reset_confirmation=no"), "confirmation-missing"),
+        (("reset.yml", "-e", "reset_confirmation=no"), "reset-declined"),
         (("reset.yml", "-e", "reset_confirmation=yes", "--tags", "etcd"), "reset-partial"),
         (("cluster.yml", "-i", "/nowhere"), "inventory-missing"),
     ],
