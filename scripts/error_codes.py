@@ -16,7 +16,7 @@ from pathlib import Path
 _ROOT = Path(__file__).resolve().parent.parent
 _PAGE = _ROOT / "docs" / "errors.md"
 _SOURCE = _ROOT / "src" / "nidome"
-_CODE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+|malformed|not-utf8")
+_CODE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 _FAMILIES = {
     "UsageError": "The command line",

@@ -17,11 +17,23 @@ if TYPE_CHECKING:
 
 __all__ = ["completed", "completing", "declaring", "typed"]
 
-_READERS = ("apply", "down", "kubeconfig", "kubectl", "logs", "plan", "playbook", "reset", "status", "why")
+_READERS = (
+    "apply",
+    "down",
+    "kubeconfig",
+    "kubectl",
+    "logs",
+    "plan",
+    "playbook",
+    "reset",
+    "status",
+    "up",
+    "why",
+)
 # A command that reads a declaration, as a hint has it: no option that names one follows.
 _NAMED = r"(?![^;`]* (?:-i|-e|--inventory|--extra-vars)(?! INVENTORY))"
 _COMMAND = re.compile(rf"\bnidome ({'|'.join(_READERS)})\b{_NAMED}( -i INVENTORY)?")
-_ONLY_INVENTORY = ("down",)
+_ONLY_INVENTORY = ("down", "up")
 
 
 def declaring(args: argparse.Namespace) -> list[str]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nidome.cli import common
 from nidome.cli.background import add_detach, launch
+from nidome.cli.planfile import read_plan, restore
 from nidome.cli.views import view
-from nidome.errors import DeclarationError, StateError
 
 if TYPE_CHECKING:
     import argparse
@@ -20,10 +19,6 @@ if TYPE_CHECKING:
     from nidome.model.spec import ClusterSpec
 
 __all__ = ["configure", "converge", "options", "run"]
-
-
-_LARGEST = 256 * 1024 * 1024
-"""Bytes of a plan file: Nidome wrote it, and one for many hosts may be long."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -46,23 +41,6 @@ def options(args: argparse.Namespace) -> Options:
     return Options(selection, common.words(args.ignore_preflight_errors), args.take_over)
 
 
-def _stored(path: Path) -> dict[str, Any]:
-    from nidome.declare.files import read_text  # noqa: PLC0415 - not needed for --help
-
-    try:
-        document = json.loads(read_text(path, limit=_LARGEST))
-        if not isinstance(document, dict) or not isinstance(document.get("hosts"), dict):
-            raise ValueError("it is not what `nidome plan -o FILE` writes")  # noqa: TRY301, TRY004 - told as below
-    except (DeclarationError, ValueError, RecursionError) as error:
-        raise StateError(
-            "plan-unreadable",
-            f"cannot read the plan: {getattr(error, 'message', error)}",
-            where=str(path),
-            hint="nidome plan -o FILE",
-        ) from None
-    return document
-
-
 def converge(
     spec: ClusterSpec, args: argparse.Namespace, sink: Sink, planned: dict[str, Any] | None = None
 ) -> bool:
@@ -80,7 +58,9 @@ def converge(
 
 def run(args: argparse.Namespace) -> int:
     """Apply; return 0 when every host succeeded, 1 otherwise."""
-    planned = _stored(args.plan) if args.plan else None
+    planned = read_plan(args.plan) if args.plan else None
+    if planned is not None:
+        restore(args, planned, args.plan)
     spec, warnings = common.declared(args)
     begun = launch(args)
     if begun.gone:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nidome import __version__
+from nidome.cli.stopping import stopped
 from nidome.errors import NidomeError, UsageError
-from nidome.events import Diagnostic, RunStarted
+from nidome.events import Diagnostic, RunFinished, RunStarted, TaskFinished
 
 if TYPE_CHECKING:
     import argparse
@@ -38,6 +40,7 @@ __all__ = [
     "explained",
     "fetcher",
     "inventories",
+    "missing_hint",
     "one_directory",
     "recorded",
     "scope",
@@ -219,7 +222,7 @@ def declaration(args: argparse.Namespace) -> Declaration:
                 "inventory-missing",
                 f"there is no inventory at {name}",
                 where="-i",
-                hint=_missing_hint(args, name),
+                hint=missing_hint(args, name),
             )
     vault = make_vault(
         args.vault_id,
@@ -236,7 +239,7 @@ def declaration(args: argparse.Namespace) -> Declaration:
     )
 
 
-def _missing_hint(args: argparse.Namespace, name: str) -> str:
+def missing_hint(args: argparse.Namespace, name: str) -> str:
     """Return how to find the inventory that was named, or to get one where none was."""
     variable = next((v for v in _VARIABLES if _named_by(v)), "")
     if not args.inventory and not variable:
@@ -346,18 +349,24 @@ def recorded(
     playbook: str = "",
     scope: Mapping[str, Any] | None = None,
 ) -> Iterator[Sink]:
-    """Give a sink that shows and records a run; an error that ends the run is recorded too.
+    """Give a sink that shows and records a run; an error or a signal that ends the run is recorded too.
 
     ``run`` is its name ("": a new one), ``playbook`` what is run, ``scope`` how it is narrowed.
     """
     from nidome.declare.extravars import without_values  # noqa: PLC0415 - not needed for --help
+    from nidome.engine.apply import Recap  # noqa: PLC0415 - as above
     from nidome.engine.masking import masked  # noqa: PLC0415 - as above
     from nidome.prove.records import Recorder, new_run_id  # noqa: PLC0415 - as above
 
     run = run or new_run_id()
     recorder = Recorder(run)
 
+    recaps = {host.name: Recap() for host in spec.hosts}
+    began = time.monotonic()
+
     def sink(event: Event) -> None:
+        if isinstance(event, TaskFinished) and event.host in recaps:
+            recaps[event.host].add(event.status)
         recorder(event)
         show(event)
 
@@ -378,11 +387,22 @@ def recorded(
     except NidomeError as error:
         recorder.abort(masked(error.to_json(), spec.secrets))
         raise
-    except KeyboardInterrupt:
-        recorder.abort({"code": "interrupted", "message": "interrupted by the user"})
-        raise
+    except KeyboardInterrupt as stop:
+        ended = stopped(stop, f"what is done stays done; it goes on with: {_retyped(command)}")
+        recorder.abort(ended.to_json())
+        # So that a log of it has an end too. The record's status stays what it is.
+        counts = {name: recap.to_json() for name, recap in recaps.items()}
+        sink(RunFinished(counts, time.monotonic() - began, {}, ok=False))
+        raise ended from None
     finally:
         recorder.close()
         if recorder.lost:
             hint = "free space, or point NIDOME_STATE_DIR elsewhere"
             show(Diagnostic("warning", "record-torn", recorder.lost, str(recorder.path), hint))
+
+
+def _retyped(command: Sequence[str]) -> str:
+    """Return a command as a person types it again."""
+    from nidome.declare.extravars import without_values  # noqa: PLC0415 - not needed for --help
+
+    return shlex.join(["nidome", *without_values(command[1:])])

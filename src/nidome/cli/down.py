@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nidome.cli import common
+from nidome.cli.again import completed
 from nidome.cli.up import HOSTS_FILE, MACHINE_FILE, write_declaration
 from nidome.errors import UsageError
 
@@ -37,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
             "inventory-missing",
             f"there is no inventory at {directory}",
             where="-i",
-            hint="nidome machines list",
+            hint=f"{common.missing_hint(args, str(directory))}; nidome machines list shows disposable hosts",
         )
     files = sorted(directory.glob(f"host_vars/*/{MACHINE_FILE}"))
     changed = edited(directory) if args.purge else []
@@ -50,7 +51,10 @@ def run(args: argparse.Namespace) -> int:
         print(f"removed the inventory {directory}")
     else:
         kept = f" with your changes ({', '.join(changed)})" if changed else ""
-        print(f"kept the inventory {directory}{kept}; nidome up makes its cluster anew")
+        # Only what `up` wrote, or a directory that had its hosts, is one that it can use again.
+        ours = bool(files) or HOSTS_FILE not in edited(directory)
+        again = f"; {completed('nidome up', args)} makes its cluster anew" if ours else ""
+        print(f"kept the inventory {directory}{kept}{again}")
     return 0
 
 

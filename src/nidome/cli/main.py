@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from nidome import __version__
-from nidome.errors import NidomeError
+from nidome.cli.stopping import heed_termination, stopped
+from nidome.errors import NidomeError, StateError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["COMMANDS", "Command", "main"]
-
-_INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and how it is used."""
         self.print_usage(sys.stderr)
-        self.exit(1, f"error[usage]: {message}\n  next:  {self.prog} --help\n")
+        self.exit(1, UsageError("usage", message, hint=f"{self.prog} --help").render() + "\n")
 
 
 def _top_parser() -> argparse.ArgumentParser:
@@ -121,26 +120,30 @@ def _open_standard_streams() -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; return 0 for success, 1 for an error or bad usage, 2 for a plan with changes."""
+    """Run one command; return 0 for success, 1 for an error or bad usage, 2 for a plan with changes.
+
+    130 and 143 are for one that Ctrl-C or SIGTERM has ended.
+    """
     _open_standard_streams()
+    if argv is None:
+        heed_termination()
     try:
         return _dispatch(sys.argv[1:] if argv is None else list(argv))
     except NidomeError as error:
         print(_explained(error).render(), file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return _INTERRUPTED
+    except KeyboardInterrupt as stop:
+        ended = stopped(stop)
+        print(ended.render(), file=sys.stderr)
+        return ended.exit_code
     except BrokenPipeError:
         # The reader (head, less) went away: not an error of ours, and nothing more can be said to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except OSError as error:
+    except OSError as failure:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        print(
-            f"error[system]: {error}\n  next:  free space, or look at the place that is named",
-            file=sys.stderr,
-        )
+        told = StateError("system", str(failure), hint="free space, or look at the place that is named")
+        print(told.render(), file=sys.stderr)
         return 1
 
 

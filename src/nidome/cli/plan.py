@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from nidome.cli import common
 from nidome.cli.apply import options
+from nidome.cli.planfile import SOURCES, absolute, next_command, sources
 from nidome.cli.views import WaitView, render_plan
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ def run(args: argparse.Namespace) -> int:
     from nidome.engine.run import Run  # noqa: PLC0415 - not needed for --help
     from nidome.roles.playbook import CLUSTER  # noqa: PLC0415 - as above
 
+    if args.output:
+        absolute(args)
     spec, warnings = common.declared(args)
     common.warn(warnings)
     with Run(
@@ -41,7 +44,8 @@ def run(args: argparse.Namespace) -> int:
         plan = this.plan()
     document = plan.to_json()
     if args.output:
-        common.write_file(args.output, json.dumps(document, indent=1) + "\n")
+        stored = {**document, SOURCES: sources(args)}
+        common.write_file(args.output, json.dumps(stored, indent=1) + "\n")
     print(
         json.dumps(document, indent=1)
         if args.json or args.view == "json"
@@ -49,4 +53,7 @@ def run(args: argparse.Namespace) -> int:
     )
     if plan.errors:
         return 1
+    if args.output and not plan.empty:
+        # Beside the output: what --json prints stays JSON.
+        print(f"\nto apply exactly this: {next_command(args.output, sources(args))}", file=sys.stderr)
     return 0 if plan.empty and not plan.waiting else _CHANGES

@@ -12,10 +12,10 @@ from nidome.cli import common
 from nidome.cli.again import typed
 from nidome.cli.ansible_output import AnsibleView
 from nidome.cli.background import add_detach, launch
+from nidome.cli.playbook_options import add_options, reached, require_possible, unused
 from nidome.cli.views import view
 from nidome.errors import PreflightError, ResourceError, TransportError, UsageError
 from nidome.events import RunFinished
-from nidome.provenance import DEFAULT, Origin, Sourced
 
 if TYPE_CHECKING:
     import argparse
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nidome.engine.selection import Selection
     from nidome.events import Event, Sink
     from nidome.model.spec import ClusterSpec, HostSpec
-    from nidome.roles.base import Play
+    from nidome.roles.base import Play, Task
 
 __all__ = ["configure", "run"]
 
@@ -39,7 +39,6 @@ _CONFIRM = "reset_confirmation"
 _CONFIRMS = (_CONFIRM, "skip_confirmation")
 _MASKED_CONFIRMATION = re.compile(rf"\b({'|'.join(_CONFIRMS)})=\*\*\*")
 _YES = ("yes", "true")
-_COMMAND_LINE = Origin("command line")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -54,35 +53,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     common.add_run(parser)
     common.add_artifacts(parser)
     parser.set_defaults(view="ansible")
-    _add_listing(parser)
-    _add_way(parser)
+    add_options(parser)
     flag = parser.add_argument
     flag("--start-at-task", default="", metavar="TASK", help="begin with this task (* matches anything)")
     flag("-C", "--check", action="store_true", help="tell what would be changed, and change nothing")
     flag("-D", "--diff", action="store_true", help="show what is changed in files; secrets are not shown")
     flag("-f", "--forks", type=int, default=20, help="hosts worked on at once (default: %(default)s)")
     add_detach(parser)
-
-
-def _add_listing(parser: argparse.ArgumentParser) -> None:
-    flag = parser.add_argument
-    flag("--list-hosts", action="store_true", help="list the hosts of each play, and do nothing else")
-    flag("--list-tasks", action="store_true", help="list plays and tasks, and do nothing else")
-    flag("--list-tags", action="store_true", help="list the tags of each play, and do nothing else")
-    flag("--syntax-check", action="store_true", help="read playbook and inventory, and do nothing else")
-
-
-def _add_way(parser: argparse.ArgumentParser) -> None:
-    """Add what says how to reach the hosts; as in Ansible, the inventory's own variables win."""
-    flag = parser.add_argument
-    flag("-u", "--user", metavar="REMOTE_USER", help="log in as this user where the inventory names none")
-    flag("--private-key", "--key-file", metavar="FILE", help="ssh key where the inventory names none")
-    flag("-c", "--connection", choices=("ssh", "local", "smart"), help="where the inventory names none")
-    flag("-b", "--become", action="store_true", help="become root with sudo")
-    flag("--become-user", default="root", metavar="USER", help="only root will do")
-    flag("--become-method", default="sudo", metavar="METHOD", help="only sudo will do")
-    flag("-K", "--ask-become-pass", action="store_true", help="refused: sudo must ask for no password")
-    flag("-k", "--ask-pass", action="store_true", help="refused: ssh must ask for no password")
 
 
 @dataclass
@@ -143,27 +120,6 @@ def _name(given: Sequence[str]) -> str:
 _HINT = "playbooks: cluster.yml, reset.yml, facts.yml"
 
 
-def _require_possible(args: argparse.Namespace) -> None:
-    """Refuse what cannot be had, with what to do instead."""
-    if args.ask_become_pass or args.ask_pass:
-        option = "-K" if args.ask_become_pass else "-k"
-        raise UsageError(
-            "password-prompt",
-            "Nidome types no passwords on hosts",
-            where=option,
-            hint="ssh: a key (ssh-copy-id HOST); sudo: `USER ALL=(ALL) NOPASSWD: ALL` by visudo on the host",
-        )
-    if (args.become_user, args.become_method) != ("root", "sudo"):
-        raise UsageError(
-            "become-other",
-            "only root by sudo can set up a node",
-            where=f"--become-user {args.become_user} --become-method {args.become_method}",
-            hint="leave both out, and use -b",
-        )
-    if args.forks < 1:
-        raise UsageError("forks", "at least one host is worked on at once", where="--forks", hint="--forks 5")
-
-
 def _selection(args: argparse.Namespace) -> Selection:
     from nidome.engine.selection import Selection  # noqa: PLC0415 - not needed for --help
 
@@ -173,20 +129,11 @@ def _selection(args: argparse.Namespace) -> Selection:
 
 def _options(args: argparse.Namespace, *, partial: bool = False) -> Options:
     from nidome.engine.run import Options  # noqa: PLC0415 - not needed for --help
+    from nidome.roles.tags import KUBESPRAY_TAGS  # noqa: PLC0415 - as above
 
     ignored = common.words(args.ignore_preflight_errors)
-    return Options(_selection(args), ignored, args.take_over, forks=args.forks, partial=partial)
-
-
-def _reached(host: HostSpec, args: argparse.Namespace) -> HostSpec:
-    """Return the host with what the command line says of the way to it, where the inventory says nothing."""
-    changes: dict[str, Any] = {}
-    given = {"user": args.user, "private_key_file": args.private_key, "become": args.become or None}
-    given["connection"] = None if args.connection == "smart" else args.connection
-    for name, value in given.items():
-        if value is not None and getattr(host, name).origin == DEFAULT:
-            changes[name] = Sourced(value, _COMMAND_LINE)
-    return replace(host, **changes) if changes else host
+    way = {"forks": args.forks, "partial": partial, "known_tags": KUBESPRAY_TAGS}
+    return Options(_selection(args), ignored, args.take_over, **way)
 
 
 def _confirmed(args: argparse.Namespace) -> str:
@@ -205,12 +152,13 @@ def _confirmed(args: argparse.Namespace) -> str:
 def run(args: argparse.Namespace) -> int:
     """Run a playbook; return 0, 2 where a host failed, 4 where one was out of reach, 1 for bad usage."""
     name = _name(args.playbook)
-    _require_possible(args)
+    require_possible(args)
     confirmed = _confirmed(args)
     spec, warnings = common.declared(args)
-    spec = replace(spec, hosts=tuple(_reached(host, args) for host in spec.hosts))
+    warnings += unused(args)
+    spec = replace(spec, hosts=tuple(reached(host, args) for host in spec.hosts))
     if args.list_hosts or args.list_tasks or args.list_tags or args.syntax_check:
-        common.warn(warnings)
+        common.warn(warnings, _view(args))
         return _lists(spec, name, args)
     if name == "reset.yml" and not (args.check or _may_reset(spec, args, confirmed)):
         print("nothing was changed")
@@ -224,13 +172,24 @@ def _lists(spec: ClusterSpec, name: str, args: argparse.Namespace) -> int:
     from nidome.roles.listing import listing  # noqa: PLC0415 - as above
 
     selection = _selection(args)
-    plays = listing(_playbooks()[name].plays, spec, chosen(spec, selection.limit))
+    hosts = chosen(spec, selection.limit)
+    plays = listing(_playbooks()[name].plays, spec, hosts)
+    if name == "reset.yml":
+        plays[-1] = replace(plays[-1], tasks=_reset_tasks(spec, hosts))
     shown = {"hosts": args.list_hosts, "tasks": args.list_tasks, "tags": args.list_tags}
     if args.syntax_check:
         print(f"\nplaybook: {args.playbook[0]}")
     else:
         print(render_lists(args.playbook[0], plays, selection, **shown))
     return 0
+
+
+def _reset_tasks(spec: ClusterSpec, hosts: Sequence[HostSpec]) -> tuple[Task, ...]:
+    from nidome.engine.reset import titles  # noqa: PLC0415 - only a reset's list asks
+    from nidome.roles.base import Task  # noqa: PLC0415 - as above
+
+    parted = (title.partition(" : ") for title in titles(spec, hosts))
+    return tuple(Task(role, name, ()) for role, _, name in parted)
 
 
 def _may_reset(spec: ClusterSpec, args: argparse.Namespace, said: str) -> bool:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["configure", "run"]
 
 _RUN_AGAIN = "nidome playbook -i INVENTORY cluster.yml"
+_NO_FIRST = "no recorded run made this cluster"
 _LOGS = ("log1", "log2", "log_tags")
 
 
@@ -107,7 +108,7 @@ def _from_record(record: Record | None) -> NamedLog:
     from nidome.prove.labreport import NamedLog  # noqa: PLC0415 - as above
 
     if record is None:
-        raise _missing("", "")
+        raise StateError("report-no-first", _NO_FIRST, where=_runs(), hint=_RUN_AGAIN)
     printed = io.StringIO()
     replay(record, printed, errors=io.StringIO())
     return NamedLog(f"run {record.run}", parse(printed.getvalue(), where=f"run {record.run}"))
@@ -125,17 +126,18 @@ def _records(spec: ClusterSpec, *, first: bool, second: bool, tags: bool) -> Seq
     whole = [r for r in applied if not r.meta["scope"]]
     built = next((r for r in reversed(whole) if _built(r)), None)
     if built is None and first:
-        raise _missing("report-no-first", "no recorded run made this cluster")
+        raise StateError("report-no-first", _NO_FIRST, where=_runs(), hint=_RUN_AGAIN)
     after = [r for r in whole if built and mine.index(r) > mine.index(built)]
     again = after[0] if after else None
     if again is None and second:
-        raise _missing("report-no-second", "there is no second run of the whole playbook yet")
+        message = "there is no second run of the whole playbook yet"
+        raise StateError("report-no-second", message, where=_runs(), hint=_RUN_AGAIN)
     since = mine.index(again) if again else -1
     tagged = [r for r in applied if r.meta["scope"].get("tags") and mine.index(r) > since]
     if not tagged and tags:
-        raise _missing(
-            "report-no-tags", "no run with tags has followed the second run yet", " --tags containerd"
-        )
+        message = "no run with tags has followed the second run yet"
+        hint = f"{_RUN_AGAIN} --tags containerd"
+        raise StateError("report-no-tags", message, where=_runs(), hint=hint)
     return [built, again, tagged[-1] if tagged else None]
 
 
@@ -146,11 +148,10 @@ def _built(record: Record) -> bool:
     return build_of(changes)
 
 
-def _missing(code: str, message: str, more: str = "") -> StateError:
+def _runs() -> str:
     from nidome.prove.records import runs_directory  # noqa: PLC0415 - not needed for --help
 
-    where = str(runs_directory())
-    return StateError(code or "report-no-first", message, where=where, hint=_RUN_AGAIN + more)
+    return str(runs_directory())
 
 
 def _live(spec: ClusterSpec, host: str) -> Live:

@@ -73,6 +73,8 @@ class _Reader:
         section = _SECTION.fullmatch(line)
         if section:
             self.open(section[1], section[2] or "hosts", number)
+        elif line.startswith("[") and "]" not in line.split("#", maxsplit=1)[0]:
+            self.fail(f"'{line}' begins a section and has no ]", number, "write ] at its end, as in [group]")
         elif line.startswith("[") and line.endswith("]"):
             self.fail(f"'{line}' is not a section", number, "write [group], [group:children] or [group:vars]")
         else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from nidome.declare.files import fail, is_executable, read_bytes
 from nidome.declare.vault import NO_VAULT, Password, Vault
-from nidome.errors import UsageError
+from nidome.errors import DeclarationError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["make_vault"]
 
 _DEFAULT = "default"
+_NAME = (
+    "name the file that has it: --vault-password-file FILE, --vault-id LABEL@FILE or "
+    "ANSIBLE_VAULT_PASSWORD_FILE; --ask-vault-pass has you type it"
+)
 
 
 def make_vault(ids: Sequence[str], files: Sequence[str], *, ask: bool, from_environment: str = "") -> Vault:
@@ -57,12 +61,22 @@ def _of_file(label: str, path: Path) -> bytes:
         words = ("--vault-id", label) if path.stem.endswith("-client") else ()
         password = run_program(path, *words, interactive=True).strip(b"\r\n")
     else:
-        password = read_bytes(path, pipes=True).strip()
+        password = _read(path)
     if not password:
         fail(
             "vault-password-empty", "the vault password is empty", str(path), 0, "write the password into it"
         )
     return password
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return read_bytes(path, pipes=True).strip()
+    except DeclarationError as error:
+        if error.code == "file-unreadable":
+            error.message = f"the vault password: {error.message}"
+            error.hint = _NAME
+        raise
 
 
 def _ask(label: str) -> bytes:

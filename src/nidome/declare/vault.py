@@ -64,7 +64,7 @@ class Vault:
         if data is None:
             tried = ", ".join(dict.fromkeys(password.label for password in self._passwords))
             message = f"no given password opens it (tried: {tried}), or its text is damaged"
-            fail("vault-password-wrong", message, file, line, _GIVE)
+            fail("vault-password-wrong", message, file, line, _hint(envelope.label))
         return _text(data, file, line)
 
     def _order(self, label: str) -> list[int]:
@@ -79,6 +79,12 @@ class Vault:
 
 NO_VAULT = Vault()
 """For a declaration that no password was given for: what is encrypted in it is an error."""
+
+
+def _hint(label: str) -> str:
+    """Return what to do where no given password is right; ``label`` is the encrypted text's own."""
+    named = f" (the label of what is encrypted is {label})" if label else ""
+    return f"look at the password that was given; another one: --vault-id {label or 'LABEL'}@FILE{named}"
 
 
 def _parse(text: str, file: str, line: int) -> _Envelope:

@@ -11,7 +11,8 @@ from nidome.engine.diff import Change
 from nidome.engine.session import Session
 from nidome.errors import NidomeError, ResourceError
 from nidome.events import PlayStarted, RunFinished, TaskFinished, TaskStarted
-from nidome.roles.playbook import RESET, first_hosts
+from nidome.roles.listing import listing
+from nidome.roles.playbook import CLUSTER, RESET, first_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
     from nidome.events import Sink
     from nidome.model.spec import ClusterSpec, HostSpec
 
-__all__ = ["GONE_WITH_DATA", "STAGES", "Group", "groups", "reset"]
+__all__ = ["GONE_WITH_DATA", "STAGES", "Group", "groups", "reset", "titles"]
 
 PLAY = RESET[-1].name
+LEDGER_TITLE = "reset : Remove the ledger"
 
 STAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Remove configuration", ("File",)),
@@ -62,6 +64,16 @@ def groups(ledger: Sequence[Mapping[str, Any]]) -> list[Group]:
     return found
 
 
+def titles(spec: ClusterSpec, hosts: Sequence[HostSpec]) -> list[str]:
+    """Return the tasks of a reset of hosts that have what is declared, and nothing else, without asking them.
+
+    The reset itself goes by each host's own ledger.
+    """
+    made = [r for play in listing(CLUSTER, spec, hosts) for task in play.tasks for r in task.resources]
+    found = groups([{"id": r.id, "kind": r.kind, "key": r.key} for r in made])
+    return list(dict.fromkeys([*(group.title for group in found), LEDGER_TITLE]))
+
+
 def _unit(entry: Mapping[str, Any]) -> Group:
     return Group(f"reset : Stop and remove {entry['key'].rpartition('.')[0]}", (entry["id"],))
 
@@ -85,7 +97,7 @@ class _HostReset:
             for group in groups(self.agent.call("ledger")):
                 self._remove(group)
             if self.clean:
-                self._task("reset : Remove the ledger", self._purge)
+                self._task(LEDGER_TITLE, self._purge)
         except NidomeError as error:
             # Only a lost connection gets here: nothing more can be asked of this host.
             self._finish("reset : Connection", "unreachable", time.monotonic(), error=error.to_json())

@@ -51,7 +51,8 @@ class Options:
     """How a run is to go about it; ``fresh`` trusts no hash that an earlier run computed.
 
     ``forks`` is how many hosts are worked on at once. ``partial`` says that the plays are not the whole
-    cluster: what they do not name is no less declared.
+    cluster: what they do not name is no less declared. ``known_tags`` may be chosen although no
+    task has them.
     """
 
     selection: Selection = field(default_factory=Selection)
@@ -60,6 +61,7 @@ class Options:
     fresh: bool = False
     forks: int = 20
     partial: bool = False
+    known_tags: frozenset[str] = frozenset()
 
 
 class Run:
@@ -142,7 +144,13 @@ class Run:
         tags |= {t for play in plays for handler in play.handlers for t in handler.tags}
         tags |= {t for play in self._plays for t in play.tags} | OPTIONAL_TAGS
         unknown = self.options.selection.unknown(tags)
-        if unknown:
+        known = [word for word in unknown if word in self.options.known_tags]
+        if known:
+            message = f"nothing here has the tag {', '.join(known)}, which kubespray has"
+            hint = "--list-tags shows those that there are"
+            self._sink(Diagnostic("warning", "tag-unused", message, "--tags, --skip-tags", hint))
+        if len(unknown) > len(known):
+            unknown = tuple(word for word in unknown if word not in known)
             raise UsageError(
                 "tag-unknown",
                 f"no task has the tag {', '.join(unknown)}",
@@ -356,15 +364,15 @@ def _likeness(wanted: str, title: str) -> float:
 def require_same(planned: Mapping[str, Any], now: Plan) -> None:
     """Raise StateError unless a stored plan is what would be planned now."""
     current = now.to_json()
-    # What is only waited for comes and goes by itself.
-    if {**planned, "waiting": []} == {**current, "waiting": []}:
+    # What is only waited for comes and goes by itself, and a plan file has more in it than the plan.
+    if all(planned.get(key) == value for key, value in current.items() if key != "waiting"):
         return
+    hint = "make a new plan: nidome plan -o FILE"
+    if planned.get("declaration") != current["declaration"]:
+        message = "the declaration is not the one that the plan was made with"
+        raise StateError("plan-outdated", message, where=now.cluster, hint=hint)
     moved = [
         host for host in current["hosts"] if planned.get("hosts", {}).get(host) != current["hosts"][host]
     ]
-    raise StateError(
-        "plan-outdated",
-        "the hosts or the declaration have changed since the plan was made",
-        where=", ".join(moved) or "declaration",
-        hint="make a new plan: nidome plan -o FILE",
-    )
+    message = "the hosts have changed since the plan was made, or other options were given"
+    raise StateError("plan-outdated", message, where=", ".join(moved) or now.cluster, hint=hint)

@@ -28,6 +28,13 @@ _NOT_FOUND = 127
 _CHUNK = 1 << 20
 _PACKAGE = Path(__file__).parent.parent
 _WORDS_KEPT = 5
+_FALSE = ("false", "no", "off", "0", "f", "n")
+_HOST_KEY = "Host key verification failed"
+_KEY_CHANGED = "has changed and you have requested"
+_TAKE_FIRST = "StrictHostKeyChecking=accept-new"
+_CHANGED_HINT = (
+    "find out why the host has another key than known_hosts; ssh-keygen -R HOST forgets the old one"
+)
 
 # Runs on the host before any of our code is there: takes the kept agent of this digest, or asks for it.
 _BOOTSTRAP = """
@@ -88,15 +95,31 @@ def _archive() -> bytes:
 
 def ssh_command(host: HostSpec) -> list[str]:
     """Return the ssh command line that reaches a host; the user's own ssh configuration stays in force."""
-    command = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]
-    command += ["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=4"]
+    # ssh takes the first value that it is given for an option: the inventory's are before ours.
+    command = ["ssh", "-o", "BatchMode=yes", *_words(host), "-o", "ConnectTimeout=10"]
+    command += ["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=4", *_host_key_words()]
     if host.port.value:
         command += ["-p", str(host.port.value)]
     if host.private_key_file.value:
         command += ["-i", host.private_key_file.value, "-o", "IdentitiesOnly=yes"]
-    command += _words(host)
     address = host.address.value
     return [*command, f"{host.user.value}@{address}" if host.user.value else address]
+
+
+def _host_key_words() -> list[str]:
+    """Return what ANSIBLE_HOST_KEY_CHECKING asks for: with False, as there, unknown host keys are taken."""
+    asked = os.environ.get("ANSIBLE_HOST_KEY_CHECKING", "").strip().lower()
+    return ["-o", "StrictHostKeyChecking=no"] if asked in _FALSE else []
+
+
+def _host_key_hint(host: HostSpec) -> str:
+    """Return how the key of a host is made known, or taken when first seen."""
+    port = ["-p", str(host.port.value)] if host.port.value else []
+    scan = shlex.join(["ssh-keyscan", *port, str(host.address.value)])
+    return (
+        f"{scan} >> ~/.ssh/known_hosts, and compare its fingerprint with the host's own; or take any key "
+        f"that is seen first: ansible_ssh_common_args: '-o {_TAKE_FIRST}'"
+    )
 
 
 def _words(host: HostSpec) -> list[str]:
@@ -153,6 +176,8 @@ class AgentConnection:
         try:
             self._greet()
         except BaseException:
+            # Nothing was asked of it yet: there is nothing to wait for, Ctrl-C above all.
+            self._process.kill()
             self.close()
             raise
 
@@ -207,6 +232,10 @@ class AgentConnection:
             return TransportError(
                 "host-no-sudo", words, where=name, hint="allow sudo without a password, or log in as root"
             )
+        if _HOST_KEY in words and _KEY_CHANGED in words:
+            return TransportError("host-key-changed", words, where=name, hint=_CHANGED_HINT)
+        if _HOST_KEY in words:
+            return TransportError("host-key-unknown", words, where=name, hint=_host_key_hint(self.host))
         if status == _UNREACHABLE or (self._number and not _is_local(self.host)):
             code = "host-lost" if self._number else "host-unreachable"
             return TransportError(

@@ -40,6 +40,7 @@ __all__ = [
 _ENDED = ("Z", "X")
 _FAILED = 2
 _UNREACHABLE = 4
+_BY_SIGNAL = {"interrupted": 130, "terminated": 143}
 
 
 _NAMED = 5
@@ -110,9 +111,11 @@ class Recorder:
             process = {"pid": os.getpid(), "process": _process(os.getpid())}
             self._write({**started, "started": event.at, "version": event.version, **process})
         if isinstance(event, RunFinished):
+            # A run that was ended from outside has a recap too, and is no less aborted.
+            ended = "ok" if event.ok else "failed"
             self._write(
                 {
-                    "status": "ok" if event.ok else "failed",
+                    "status": ended if self._meta["status"] == "running" else self._meta["status"],
                     "recap": event.recap,
                     "seconds": event.seconds,
                     "phases": event.phases,
@@ -164,10 +167,13 @@ class Record:
 def exit_code(meta: Mapping[str, Any]) -> int:
     """Return what a run ended with, or would have: a playbook's as in Ansible, else 0 or 1.
 
-    0 when all went well, 2 where a host failed, 4 where one was out of reach, 1 for every other end.
+    0 when all went well, 2 where a host failed, 4 where one was out of reach, 130 and 143 where Ctrl-C or
+    SIGTERM ended it, 1 for every other end.
     """
     if meta["status"] == "ok":
         return 0
+    if meta["status"] == "aborted":
+        return _BY_SIGNAL.get(meta.get("error", {}).get("code", ""), 1)
     if meta["status"] != "failed" or meta.get("command", [])[1:2] != ["playbook"]:
         return 1
     return playbook_exit_code(meta["recap"])

@@ -125,7 +125,12 @@ def test_the_vault_password_is_asked_for(unreachable: Path, place: Path) -> None
     _said(_run(place, *words), "vault-password-missing", str(file))
     _said(_run(place, *words, "-J", stdin="wrong\n"), "vault-password-wrong", str(file))
     _said(_run(place, *words, "--ask-vault-pass"), "vault-password-empty", "--ask-vault-pass")
-    _said(_run(place, *words, "--vault-password-file", "none"), "file-unreadable", "none")
+    missing = _run(place, *words, "--vault-password-file", "none")
+    _said(missing, "file-unreadable", "none")
+    assert "next:  name the file that has it: --vault-password-file FILE" in missing.stderr
+    wrong = _run(place, *words, "--vault-password-file", str(file.parent.parent.parent / "hosts.yaml"))
+    _said(wrong, "vault-password-wrong", str(file))
+    assert "next:  look at the password that was given; another one: --vault-id" in wrong.stderr
 
 
 def test_records_of_runs_hold_no_secret(unreachable: Path, place: Path) -> None:

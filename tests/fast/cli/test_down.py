@@ -55,6 +55,16 @@ def test_purge_of_what_nidome_did_not_write(place: Path, nidome: Callable[..., t
     directory.mkdir()
     (directory / "hosts.yaml").write_text("[1, {", encoding="utf-8")
     for inventory in (file, directory):
-        assert nidome("down", "--purge", "-i", str(inventory))[0] == 0
+        code, out, _ = nidome("down", "--purge", "-i", str(inventory))
+        assert code == 0
+        assert "nidome up" not in out
         assert inventory.exists()
     assert file.read_text(encoding="utf-8") == "[kube_node]\nnode1\n"
+
+
+def test_the_way_back_names_the_inventory(
+    inventory: Path, nidome: Callable[..., tuple[int, str, str]]
+) -> None:
+    """What makes the cluster anew is said with the inventory that was given."""
+    _, out, _ = nidome("down", "-i", str(inventory))
+    assert f"; nidome up -i {inventory} makes its cluster anew" in out

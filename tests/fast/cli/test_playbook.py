@@ -18,7 +18,7 @@ from nidome.cli.playbook_lists import render_lists
 from nidome.declare.resolve import load
 from nidome.engine.selection import Selection
 from nidome.prove.ansiblelog import parse
-from nidome.prove.records import find, listing
+from nidome.prove.records import exit_code, find, listing
 from nidome.roles.listing import listing as listed
 from nidome.roles.playbook import CLUSTER
 
@@ -119,6 +119,10 @@ def test_a_syntax_check_does_nothing(nidome: Call) -> None:
         (("cluster.yml", "-k"), "password-prompt"),
         (("cluster.yml", "-b", "--become-user", "kube"), "become-other"),
         (("cluster.yml", "-f", "0"), "forks"),
+        (("cluster.yml", "-T", "0"), "timeout"),
+        (("cluster.yml", "--step"), "step-unavailable"),
+        (("cluster.yml", "--become-password-file", "/p"), "password-prompt"),
+        (("cluster.yml", "--conn-pass-file", "/p"), "password-prompt"),
         (("cluster.yml", "facts.yml"), "playbook-many"),
         (("scale.yml",), "playbook-unavailable"),
         (("upgrade-cluster.yml",), "playbook-unavailable"),
@@ -172,6 +176,66 @@ def test_the_inventory_wins_over_the_command_line(nidome: Call, unreachable: Pat
         file.write("ansible_user: anybody\n")
     _, out, _ = nidome("playbook", "cluster.yml", "-u", "somebody")
     assert "anybody@127.0.0.1" in out
+
+
+def test_arguments_of_ssh_come_from_the_command_line(nidome: Call, unreachable: Path) -> None:
+    """--ssh-common-args stands where the inventory names none, --ssh-extra-args and -T always."""
+    words = (
+        "playbook",
+        "cluster.yml",
+        "--ssh-common-args=-o Port=9",
+        "--ssh-extra-args",
+        "-o Compression=yes",
+    )
+    _, out, _ = nidome(*words, "-T", "3")
+    assert "-o Port=9 -o Compression=yes -o ConnectTimeout=3 -o ConnectTimeout=10" in out
+    with (unreachable / "host_vars" / "node1" / "mine.yml").open("a", encoding="utf-8") as file:
+        file.write("ansible_ssh_common_args: -o TCPKeepAlive=no\n")
+    _, out, _ = nidome(*words)
+    assert "-o TCPKeepAlive=no -o Compression=yes -o ConnectTimeout=10" in out
+    assert "Port=9" not in out
+
+
+@pytest.mark.usefixtures("unreachable")
+@pytest.mark.parametrize(
+    ("words", "warned"),
+    [
+        (("--force-handlers",), "--force-handlers has no effect"),
+        (("-M", "/modules"), "--module-path has no effect"),
+        (("--sftp-extra-args=-f",), "--sftp-extra-args has no effect"),
+        (("--flush-cache",), ""),
+    ],
+)
+def test_what_changes_nothing_is_taken_and_told(nidome: Call, words: tuple[str, ...], warned: str) -> None:
+    """Options of ansible-playbook that mean nothing here are taken, and a warning says why."""
+    code, _, err = nidome("playbook", "cluster.yml", "--syntax-check", *words)
+    assert code == 0
+    assert warned in err
+    assert bool(err) == bool(warned)
+
+
+@pytest.mark.usefixtures("unreachable")
+def test_blanks_between_tags(nidome: Call) -> None:
+    """A blank after the comma of --tags is no part of a tag."""
+    parted = nidome("playbook", "cluster.yml", "--list-tasks", "--tags", "etcd, containerd")
+    assert parted == nidome("playbook", "cluster.yml", "--list-tasks", "--tags", "etcd,containerd")
+
+
+@pytest.mark.usefixtures("unreachable")
+def test_a_reset_is_listed(nidome: Call) -> None:
+    """reset.yml --list-tasks names what a reset of such a cluster removes, in its order."""
+    _, out, _ = nidome("playbook", "reset.yml", "--list-tasks")
+    tasks = [name for name, _ in _TASK.findall(out)]
+    assert tasks.index("reset : Stop and remove kube-apiserver") < tasks.index("reset : Stop and remove kine")
+    assert tasks[-1] == "reset : Remove the ledger"
+    assert len(tasks) > 12
+
+
+def test_warnings_of_a_list(nidome: Call, unreachable: Path) -> None:
+    """Warnings are [WARNING] lines beside lists too."""
+    (unreachable / "group_vars" / "all" / "mine.yml").write_text("nonsense: 1\n", encoding="utf-8")
+    _, _, err = nidome("playbook", "cluster.yml", "--list-tasks")
+    assert re.match(r"\[WARNING\]: .*mine.yml:1: nonsense is not a variable", err)
 
 
 def test_warnings_are_on_standard_error(nidome: Call, unreachable: Path) -> None:
@@ -257,6 +321,32 @@ def test_looking_on_can_be_ended(slow: Path) -> None:
     assert find("last").meta["status"] == "running"
     slow.touch()
     assert _start("runs", "attach").returncode == 4
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_a_run_that_a_signal_ends(slow: Path, number: int, code: int, word: str) -> None:
+    """Ctrl-C and SIGTERM end a playbook with its recap, a word and the next step; the record is aborted."""
+    running = subprocess.Popen(
+        [PROGRAM, "playbook", "cluster.yml", "-e", "kube_log_level=3"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while not listing():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    running.send_signal(number)
+    out, err = running.communicate(timeout=60)
+    slow.touch()
+    assert running.returncode == code
+    assert re.search(r"^PLAY RECAP \*+\nnode1 +: ok=0 ", out, re.MULTILINE)
+    assert f"error[{word}]" in err
+    assert "next:  what is done stays done; it goes on with: nidome playbook cluster.yml -e" in err
+    assert "kube_log_level=3" not in err
+    record = find("last")
+    assert (record.meta["status"], record.meta["error"]["code"]) == ("aborted", word)
+    assert exit_code(record.meta) == code
 
 
 def _wait_for_follower(pid: int) -> None:

@@ -243,3 +243,13 @@ def test_every_code_of_a_declaration_is_in_the_documentation() -> None:
     text = (root / "docs/inventory.md").read_text()
     assert {code for code in codes if f"`{code}`" not in text} == set()
     assert len(codes) > 40
+
+
+def test_a_section_without_its_end(tmp_path: Path) -> None:
+    """A section of an INI inventory that lacks its ] is told as that."""
+    file = tmp_path / "inventory.ini"
+    file.write_text("[kube_control_plane\nnode1\n", encoding="utf-8")
+    with pytest.raises(DeclarationError) as caught:
+        read_inventory(file)
+    assert (caught.value.code, caught.value.where) == ("ini-syntax", f"{file}:1")
+    assert "has no ]" in caught.value.message

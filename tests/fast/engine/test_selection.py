@@ -1,8 +1,21 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
+from nidome.engine.run import Options, Run
 from nidome.engine.selection import Selection
+from nidome.errors import UsageError
+from nidome.events import Diagnostic
+from nidome.roles.playbook import CLUSTER
+from nidome.roles.tags import KUBESPRAY_TAGS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nidome.events import Event
+    from nidome.model.spec import ClusterSpec
 
 
 @pytest.mark.parametrize(
@@ -64,3 +77,23 @@ def test_a_misspelt_tag_is_found() -> None:
 def test_only_a_whole_run_can_tell_what_is_undeclared(selection: Selection, *, everything: bool) -> None:
     """A run with tags removes nothing that its tasks do not name; one limited to hosts may, on those."""
     assert selection.everything is everything
+
+
+def _checked(spec: ClusterSpec, tags: tuple[str, ...], known: frozenset[str]) -> list[Event]:
+    told: list[Event] = []
+    options = Options(Selection(tags), known_tags=known)
+    Run(spec, CLUSTER, lambda _: {}, told.append, options)._require_known_tags()
+    return told
+
+
+def test_tags_that_only_kubespray_has(declared: Callable[..., ClusterSpec]) -> None:
+    """A playbook takes kubespray's tags that nothing here has, with a warning; a misspelt one is an error."""
+    spec = declared()
+    (warning,) = _checked(spec, ("multus", "calico", "master"), KUBESPRAY_TAGS)
+    assert isinstance(warning, Diagnostic)
+    assert (warning.severity, warning.code) == ("warning", "tag-unused")
+    assert "multus, calico, master" in warning.message
+    with pytest.raises(UsageError, match=r"no task has the tag mutlus$"):
+        _checked(spec, ("mutlus", "calico"), KUBESPRAY_TAGS)
+    with pytest.raises(UsageError):
+        _checked(spec, ("calico",), frozenset())
