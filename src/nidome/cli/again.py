@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-__all__ = ["completed", "completing", "declaring", "typed"]
+__all__ = ["completed", "completing", "declaring", "retyped", "typed"]
 
 _READERS = (
     "apply",
@@ -27,13 +27,12 @@ _READERS = (
     "playbook",
     "reset",
     "status",
-    "up",
     "why",
 )
 # A command that reads a declaration, as a hint has it: no option that names one follows.
 _NAMED = r"(?![^;`]* (?:-i|-e|--inventory|--extra-vars)(?! INVENTORY))"
 _COMMAND = re.compile(rf"\bnidome ({'|'.join(_READERS)})\b{_NAMED}( -i INVENTORY)?")
-_ONLY_INVENTORY = ("down", "up")
+_ONLY_INVENTORY = ("down",)
 
 
 def declaring(args: argparse.Namespace) -> list[str]:
@@ -84,7 +83,12 @@ def completing(args: argparse.Namespace) -> Iterator[None]:
 
 
 def typed(args: argparse.Namespace, *more: str) -> str:
-    """Return the command as it was typed, values of ``-e`` masked, with more words at its end."""
+    """Return the command that was parsed, as :func:`retyped`, with more words at its end."""
+    return f"{retyped(args.typed)} {shlex.join(more)}".rstrip()
+
+
+def retyped(words: Sequence[str]) -> str:
+    """Return the command with these words as a person types it again; values of ``-e`` are masked."""
     from nidome.declare.extravars import without_values  # noqa: PLC0415 - not needed for --help
 
-    return shlex.join(["nidome", *without_values(args.typed), *more])
+    return shlex.join(["nidome", *without_values(words)])

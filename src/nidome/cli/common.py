@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nidome import __version__
+from nidome.cli.again import retyped
 from nidome.cli.stopping import stopped
 from nidome.errors import NidomeError, UsageError
 from nidome.events import Diagnostic, RunFinished, RunStarted, TaskFinished
@@ -388,7 +389,7 @@ def recorded(
         recorder.abort(masked(error.to_json(), spec.secrets))
         raise
     except KeyboardInterrupt as stop:
-        ended = stopped(stop, f"what is done stays done; it goes on with: {_retyped(command)}")
+        ended = stopped(stop, f"what is done stays done; it goes on with: {retyped(command[1:])}")
         recorder.abort(ended.to_json())
         # So that a log of it has an end too. The record's status stays what it is.
         counts = {name: recap.to_json() for name, recap in recaps.items()}
@@ -399,10 +400,3 @@ def recorded(
         if recorder.lost:
             hint = "free space, or point NIDOME_STATE_DIR elsewhere"
             show(Diagnostic("warning", "record-torn", recorder.lost, str(recorder.path), hint))
-
-
-def _retyped(command: Sequence[str]) -> str:
-    """Return a command as a person types it again."""
-    from nidome.declare.extravars import without_values  # noqa: PLC0415 - not needed for --help
-
-    return shlex.join(["nidome", *without_values(command[1:])])

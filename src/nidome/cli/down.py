@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nidome.cli import common
-from nidome.cli.again import completed
 from nidome.cli.up import HOSTS_FILE, MACHINE_FILE, write_declaration
 from nidome.errors import UsageError
 
@@ -53,7 +53,8 @@ def run(args: argparse.Namespace) -> int:
         kept = f" with your changes ({', '.join(changed)})" if changed else ""
         # Only what `up` wrote, or a directory that had its hosts, is one that it can use again.
         ours = bool(files) or HOSTS_FILE not in edited(directory)
-        again = f"; {completed('nidome up', args)} makes its cluster anew" if ours else ""
+        up = shlex.join(["nidome", "up", *(word for name in args.inventory or () for word in ("-i", name))])
+        again = f"; {up} makes its cluster anew" if ours else ""
         print(f"kept the inventory {directory}{kept}{again}")
     return 0
 

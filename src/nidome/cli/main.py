@@ -102,6 +102,12 @@ def _completed(hint: str, args: argparse.Namespace) -> str:
     return completed(hint, args)
 
 
+def _retyped(words: Sequence[str]) -> str:
+    from nidome.cli.again import retyped  # noqa: PLC0415 - not needed for --help
+
+    return retyped(words)
+
+
 def _explained(error: NidomeError) -> NidomeError:
     from nidome.cli.common import explained  # noqa: PLC0415 - not needed for --help
 
@@ -133,7 +139,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(_explained(error).render(), file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt as stop:
-        ended = stopped(stop)
+        ended = stopped(stop, f"run it again: {_retyped(sys.argv[1:] if argv is None else argv)}")
         print(ended.render(), file=sys.stderr)
         return ended.exit_code
     except BrokenPipeError:

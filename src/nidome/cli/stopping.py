@@ -30,7 +30,7 @@ def _raise(number: int, frame: FrameType | None) -> NoReturn:
     raise Terminated
 
 
-def stopped(stop: KeyboardInterrupt, hint: str = "run it again") -> StateError:
+def stopped(stop: KeyboardInterrupt, hint: str) -> StateError:
     """Return what is told of a command that a signal has ended; its exit code is 130 or 143."""
     if isinstance(stop, Terminated):
         error = StateError("terminated", "ended by SIGTERM", hint=hint)
