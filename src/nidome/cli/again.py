@@ -53,9 +53,7 @@ def _each(option: str, values: Sequence[str]) -> list[str]:
 
 def completed(hint: str, args: argparse.Namespace) -> str:
     """Return a next step whose commands have the options that name the declaration in force."""
-    if not getattr(args, "inventory", None) and not getattr(args, "extra_vars", ()):
-        return hint
-    everything, inventory = declaring(args), _each("-i", args.inventory or ())
+    everything, inventory = declaring(args), _each("-i", getattr(args, "inventory", None) or ())
 
     def more(match: re.Match[str]) -> str:
         command = match[1]

@@ -81,6 +81,12 @@ def test_hints_have_the_inventory(hint: str, shown: str) -> None:
     assert completed(hint, argparse.Namespace(inventory=None, extra_vars=[])) == hint
 
 
+def test_hints_have_the_vault() -> None:
+    """The vault's options are repeated also where no inventory was named."""
+    args = argparse.Namespace(vault_id=["x@prompt"], vault_password_file=["pw"])
+    assert completed("nidome apply", args) == "nidome apply --vault-id x@prompt --vault-password-file pw"
+
+
 @pytest.mark.parametrize(("name", "said"), [("nodir", "counts from"), ("/nowhere/lab", "ls /nowhere")])
 def test_a_named_inventory_that_is_missing(name: str, said: str, place: Path, nidome: Nidome) -> None:
     """Where -i names nothing, the next step is to look for it, not to name it with -i."""
