@@ -41,6 +41,7 @@ __all__ = [
     "explained",
     "fetcher",
     "inventories",
+    "limits",
     "missing_hint",
     "one_directory",
     "recorded",
@@ -202,6 +203,19 @@ def scope(args: argparse.Namespace) -> dict[str, Any]:
 def words(values: Sequence[str]) -> tuple[str, ...]:
     """Return the words of a repeatable, comma-separated option."""
     return tuple(word for value in values for word in map(str.strip, value.split(",")) if word)
+
+
+def limits(args: argparse.Namespace) -> tuple[str, ...]:
+    """Return the patterns of ``--limit``, () where it is not given: an empty one does not mean every host."""
+    found = words(args.limit)
+    if args.limit and not found:
+        raise UsageError(
+            "limit-pattern",
+            f"'{','.join(args.limit)}' names no host",
+            where="--limit",
+            hint="leave --limit out to mean all hosts",
+        )
+    return found
 
 
 def declared(args: argparse.Namespace) -> tuple[ClusterSpec, list[DeclarationWarning]]:

@@ -123,7 +123,7 @@ _HINT = "playbooks: cluster.yml, reset.yml, facts.yml"
 def _selection(args: argparse.Namespace) -> Selection:
     from nidome.engine.selection import Selection  # noqa: PLC0415 - not needed for --help
 
-    chosen = (common.words(args.tags), common.words(args.skip_tags), common.words(args.limit))
+    chosen = (common.words(args.tags), common.words(args.skip_tags), common.limits(args))
     return Selection(*chosen, args.start_at_task)
 
 

@@ -1,7 +1,7 @@
 """Read the files a person names: whole, bounded, as UTF-8 text, and without waiting for what never comes.
 
-Only regular files are read. Where people hand over a process substitution (``-e @<(…)``, a vault password),
-a pipe is read too, for PIPE_SECONDS at most.
+Only regular files are read. Where people hand over a process substitution (``-e @<(…)``, ``--limit @<(…)``, a
+vault password), a pipe is read too, for PIPE_SECONDS at most.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def read_bytes(path: Path, shown: str = "", *, pipes: bool = False, limit: int =
 def _require_kind(mode: int, file: str, *, pipes: bool) -> None:
     if stat.S_ISREG(mode) or (pipes and stat.S_ISFIFO(mode)):
         return
-    hint = "name a file; a pipe is read only as -e @PIPE or as the vault password"
+    hint = "name a file; a pipe is read only as -e @PIPE, as --limit @PIPE or as the vault password"
     fail(
         "file-irregular",
         f"it is {_KINDS.get(stat.S_IFMT(mode), 'no file')}, not a regular file",

@@ -13,7 +13,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nidome.errors import UsageError
+from nidome.declare.files import read_text
+from nidome.errors import DeclarationError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -23,17 +24,22 @@ if TYPE_CHECKING:
 __all__ = ["chosen"]
 
 _WHERE = "--limit"
+_OPERATORS = ("!", "&")
+_BRACKETS = re.compile(r"\[[^\]]*\]")
+_WORD = re.compile(rf"(?:[^:\[]|{_BRACKETS.pattern})+")
 _SLICE = re.compile(r"(?P<base>.+)\[(?P<first>-?\d+)?(?P<colon>:)?(?P<last>-?\d+)?\]")
 
 
 def chosen(spec: ClusterSpec, patterns: Sequence[str]) -> tuple[HostSpec, ...]:
     """Return the hosts that the patterns name, in the inventory's order; all where there is no pattern.
 
-    Raises UsageError for a pattern that nothing matches, and where no host is left.
+    Raises UsageError for a pattern that is none or that nothing matches, and where no host is left.
     """
     if not patterns:
         return spec.hosts
     words = [word for pattern in patterns for word in _words(spec, pattern)]
+    if not words:
+        raise _pattern(f"'{','.join(patterns)}' names no host", "leave --limit out to mean all hosts")
     plain = [word for word in words if word[0] not in "!&"] or ["all"]
     names = {name for word in plain for name in _matches(spec, word)}
     for word in words:
@@ -53,28 +59,49 @@ def chosen(spec: ClusterSpec, patterns: Sequence[str]) -> tuple[HostSpec, ...]:
 
 
 def _words(spec: ClusterSpec, pattern: str) -> Iterator[str]:
-    """Split at commas, and at colons that are not part of a slice or of a host's own name."""
+    """Give the words of a pattern; a file's lines are patterns, but name no further file."""
     for part in (text.strip() for text in pattern.split(",")):
         if part.startswith("@"):
             for line in _lines(Path(part[1:])):
-                yield from _words(spec, line)
-        elif part in {host.name for host in spec.hosts} or part.startswith("~"):
-            yield part
+                yield from _split(spec, line)
         else:
-            yield from (word for word in re.findall(r"(?:[^:\[]|\[[^\]]*\])+", part) if word not in "!&")
+            yield from _split(spec, part)
+
+
+def _split(spec: ClusterSpec, part: str) -> Iterator[str]:
+    """Split at colons that are not part of a slice or of a host's own name; what is no word is an error."""
+    if part in {host.name for host in spec.hosts} or part.startswith("~"):
+        yield part
+        return
+    if "[" in _BRACKETS.sub("", part):
+        raise _pattern(f"'{part}' is no pattern: a bracket is open", "for example kube_node[0], node[1:3]")
+    for word in (found.strip() for found in _WORD.findall(part)):
+        if word in _OPERATORS:
+            raise _pattern(f"'{word}' in '{part}' has no name after it", f"for example all:{word}node1")
+        if word:
+            yield word
+
+
+def _pattern(message: str, hint: str) -> UsageError:
+    return UsageError("limit-pattern", message, where=_WHERE, hint=hint)
 
 
 def _lines(path: Path) -> list[str]:
+    """Return the patterns of a file, or of a process substitution."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_text(path, pipes=True)
+    except DeclarationError as error:
         raise UsageError(
             "limit-unreadable",
-            f"cannot read the patterns: {error}",
-            where=f"{_WHERE} @{path}",
+            f"cannot read the patterns: {error.message}",
+            where=f"{_WHERE} @{error.where}",
             hint="name a file with one host or pattern a line",
         ) from None
-    return [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    lines = [line.strip() for line in text.splitlines()]
+    found = [line for line in lines if line and not line.startswith("#")]
+    if not found:
+        raise _pattern(f"the file {path} names no host", "put one host or pattern a line into it")
+    return found
 
 
 def _matches(spec: ClusterSpec, word: str) -> list[str]:
@@ -103,9 +130,7 @@ def _expression(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise UsageError(
-            "limit-pattern", f"'~{text}' is not a regular expression: {error}", where=_WHERE, hint="~node[12]"
-        ) from None
+        raise _pattern(f"'~{text}' is not a regular expression: {error}", "~node[12]") from None
 
 
 def _slice(names: list[str], part: re.Match[str]) -> list[str]:

@@ -370,3 +370,14 @@ def test_a_run_that_cannot_begin_says_so() -> None:
     assert done.returncode == 1
     assert "error[" in done.stderr
     assert listing() == []
+
+
+@pytest.mark.parametrize("limit", ["", ",", "!", "["])
+def test_an_empty_limit_is_not_every_host(
+    limit: str, unreachable: Path, nidome: Callable[..., tuple[int, str, str]]
+) -> None:
+    """A limit that says nothing, such as an empty shell variable, ends a reset before any host is asked."""
+    del unreachable
+    code, _, err = nidome("playbook", "reset.yml", "-e", "reset_confirmation=yes", f"--limit={limit}")
+    assert code == 1
+    assert err.startswith("error[limit-pattern]")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -101,6 +102,14 @@ def test_no_pattern_is_every_host(spec: ClusterSpec) -> None:
         ("kube_node[9]", "host-unknown", "hosts: "),
         ("~node[", "limit-pattern", "~node[12]"),
         ("@/nowhere", "limit-unreadable", "one host or pattern a line"),
+        ("@/dev/zero", "limit-unreadable", "one host or pattern a line"),
+        ("kube_node[", "limit-pattern", "kube_node[0]"),
+        ("kube_node[0]:node[1", "limit-pattern", "kube_node[0]"),
+        ("[" * 200, "limit-pattern", "kube_node[0]"),
+        ("!", "limit-pattern", "all:!node1"),
+        ("node1:&", "limit-pattern", "all:&node1"),
+        (":", "limit-pattern", "leave --limit out"),
+        ("]", "host-unknown", "hosts: "),
     ],
 )
 def test_a_limit_that_means_nothing_is_refused(spec: ClusterSpec, pattern: str, code: str, hint: str) -> None:
@@ -109,3 +118,44 @@ def test_a_limit_that_means_nothing_is_refused(spec: ClusterSpec, pattern: str, 
         chosen(spec, (pattern,))
     assert caught.value.code == code
     assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "# node1\n", "  # node1\n"])
+def test_a_file_that_names_nobody_is_refused(spec: ClusterSpec, tmp_path: Path, text: str) -> None:
+    """A file of patterns without one does not mean every host: it is an error that names the file."""
+    file = tmp_path / "retry"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=str(file)) as caught:
+        chosen(spec, (f"@{file}",))
+    assert caught.value.code == "limit-pattern"
+
+
+def test_a_file_of_patterns_names_no_further_file(spec: ClusterSpec, tmp_path: Path) -> None:
+    """A file of patterns that names itself is refused instead of read for ever."""
+    file = tmp_path / "retry"
+    file.write_text(f"@{file}\n", encoding="utf-8")
+    with pytest.raises(UsageError) as caught:
+        chosen(spec, (f"@{file}",))
+    assert caught.value.code == "host-unknown"
+
+
+def test_a_pipe_without_a_writer_is_given_up(
+    spec: ClusterSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A named pipe that nobody writes to is waited for as long as any pipe is, then it is an error."""
+    monkeypatch.setattr("nidome.declare.files.PIPE_SECONDS", 0.1)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="did not end") as caught:
+        chosen(spec, (f"@{tmp_path / 'pipe'}",))
+    assert caught.value.code == "limit-unreadable"
+
+
+def test_a_process_substitution_is_read(spec: ClusterSpec) -> None:
+    """`--limit @<(…)` is read to its end."""
+    reading, writing = os.pipe()
+    os.write(writing, b"node1\n")
+    os.close(writing)
+    try:
+        assert _names(spec, f"@/dev/fd/{reading}") == ["node1"]
+    finally:
+        os.close(reading)
