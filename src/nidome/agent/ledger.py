@@ -1,7 +1,8 @@
 """What Nidome made on this host, so that a reset is exact and an undeclared thing can be removed.
 
 One JSON object a line, appended before the thing itself is made: a kill between the two leaves an
-entry for something that does not exist, which removal passes over. A torn last line is ignored.
+entry for something that does not exist, which removal passes over. A torn last line is ignored, and gone
+with the next entry; any other line that is no entry is remembered in ``damaged``.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ class Ledger:
     def __init__(self, path: str) -> None:
         self.path = path
         self.entries: Dict[str, Dict[str, Any]] = {}
+        self.damaged: List[int] = []
+        """Numbers of the lines that are no entries: what they stood for is not known any more."""
         self._lines = 0
+        self._whole = 0
         self._torn = False
         self._unsynced = False
         self._lock = threading.Lock()
@@ -37,40 +41,60 @@ class Ledger:
 
     def _read(self) -> None:
         try:
-            with open(self.path, encoding="utf-8", errors="replace") as source:
-                text = source.read()
+            with open(self.path, "rb") as source:
+                *lines, last = source.read().split(b"\n")
         except FileNotFoundError:
             return
-        self._torn = bool(text) and not text.endswith("\n")
-        for line in text.split("\n"):
-            try:
-                entry = json.loads(line)
-            except ValueError:
-                continue
-            if not isinstance(entry, dict) or "id" not in entry:
-                continue
-            self._lines += 1
-            if entry.get("dropped"):
-                self.entries.pop(entry["id"], None)
-            else:
-                self.entries[entry["id"]] = entry
+        self._whole = sum(len(line) + 1 for line in lines)
+        for number, line in enumerate(lines, 1):
+            if not self._take(line) and line.strip():
+                self.damaged.append(number)
+        self._torn = bool(last)
+        if self._take(last):
+            # Only its end of line is missing: it stays.
+            self._whole += len(last)
+
+    def _take(self, line: bytes) -> bool:
+        """Do what a line says; return whether it is one of a ledger."""
+        try:
+            entry = json.loads(line.decode())
+        except (ValueError, RecursionError):
+            return False
+        if not _is_entry(entry):
+            return False
+        self._lines += 1
+        if entry.get("dropped"):
+            self.entries.pop(entry["id"], None)
+        else:
+            self.entries[entry["id"]] = entry
+        return True
 
     def _append(self, entry: Dict[str, Any]) -> None:
         os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         handle = os.open(self.path, flags, 0o600)
         try:
-            # A torn line of an earlier run must not swallow this one.
-            lead = "\n" if self._torn else ""
+            lead = ""
+            if self._torn:
+                # A torn line of an earlier run must not swallow this one.
+                os.ftruncate(handle, self._whole)
+                lead = "\n" if self._whole and not self._ends() else ""
             line = (lead + json.dumps(entry, sort_keys=True) + "\n").encode()
             self._torn = True
             if os.write(handle, line) != len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
             self._torn = False
+            self._whole += len(line)
         finally:
             os.close(handle)
         self._lines += 1
         self._unsynced = True
+
+    def _ends(self) -> bool:
+        """Tell whether the file's last line has its end."""
+        with open(self.path, "rb") as source:
+            source.seek(-1, os.SEEK_END)
+            return source.read(1) == b"\n"
 
     def add(self, kind: str, key: str, *, prior: Any = None, data: Optional[Dict[str, Any]] = None) -> None:
         """Say that a thing is about to be made; what an earlier run said of its past stays."""
@@ -108,7 +132,18 @@ class Ledger:
             os.fsync(handle)
             os.close(handle)
         self._unsynced = False
-        if self._lines > _COMPACT_AFTER + 2 * len(self.entries):
+        if not self.damaged and self._lines > _COMPACT_AFTER + 2 * len(self.entries):
             text = "".join(json.dumps(e, sort_keys=True) + "\n" for e in self.entries.values())
             write_whole(self.path, text.encode(), 0o600, durable=True)
-            self._lines, self._torn = len(self.entries), False
+            self._lines, self._torn, self._whole = len(self.entries), False, len(text.encode())
+
+
+def _is_entry(entry: Any) -> bool:
+    """Tell whether a line's value is an entry, or the end of one."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("id"), str):
+        return False
+    kind, key = entry.get("kind"), entry.get("key")
+    made = isinstance(kind, str) and isinstance(key, str) and entry["id"] == f"{kind}:{key}"
+    return bool(entry.get("dropped")) or (
+        made and "prior" in entry and isinstance(entry.get("data"), (dict, type(None)))
+    )

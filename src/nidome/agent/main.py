@@ -90,9 +90,12 @@ class Agent:
         made = [e["id"] for e in self.host.ledger.made() if not _beyond_declaring(e.get("data") or {})]
         try:
             declared = json.loads(self.read(self._declared, _DECLARED_SIZE))
-        except ValueError:
+        except (ValueError, RecursionError):
             declared = {}
-        return {**gather(directories), "ledger": made, "declared": declared}
+        if not isinstance(declared, dict):
+            declared = {}
+        known = {"ledger": made, "declared": declared, "unaccounted": self.unaccounted()}
+        return {**gather(directories), **known}
 
     def observe(self, resources: List[Dict[str, Any]], *, forgetful: bool = False) -> List[Observed]:
         """Return the observed attributes of each resource, in order."""
@@ -122,6 +125,20 @@ class Agent:
     def ledger(self) -> List[Dict[str, Any]]:
         """Return what Nidome made on this host, oldest first."""
         return self.host.ledger.made()
+
+    def unaccounted(self) -> Dict[str, List[Any]]:
+        """Return what the ledger cannot answer for.
+
+        ``lines`` are the numbers of its damaged lines; ``units`` those that Nidome started here, that are
+        still installed, and that it has no entry of.
+        """
+        directory = f"{self._state}/units"
+        started = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
+        units = [name[: -len(".json")] for name in started if name.endswith(".json")]
+        lost = [
+            u for u in units if not self.host.ledger.has(f"Unit:{u}") and os.path.exists(f"{DIRECTORY}/{u}")
+        ]
+        return {"lines": self.host.ledger.damaged, "units": lost}
 
     def status(self, conditions: List[Dict[str, Any]]) -> Dict[str, Any]:
         """Return every component that Nidome made here, in the order of their start, and what holds."""
@@ -353,6 +370,7 @@ _OPERATIONS = (
     "read",
     "remove",
     "status",
+    "unaccounted",
 )
 
 

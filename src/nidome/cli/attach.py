@@ -56,6 +56,8 @@ def _render(record: Record) -> None:
     """Show the events of a run that has its output elsewhere: the way its own command would."""
     from nidome.events import RunStarted  # noqa: PLC0415 - not needed for --help
 
+    if not (record.path / "events.jsonl").exists():
+        record.require_whole()
     show: Callable[..., None] | None = None
     for line in _lines(record.path / "events.jsonl", lambda: _running(record)):
         event = _event(line)
@@ -63,6 +65,9 @@ def _render(record: Record) -> None:
             show = view("ansible" if event.command[1:2] == ("playbook",) else None)
         if event is not None and show is not None:
             show(event)
+    if record.meta["status"] in ("ok", "failed"):
+        sys.stdout.flush()
+        record.require_whole()
     meta = record.meta
     if meta.get("error"):
         error = meta["error"]

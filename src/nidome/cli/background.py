@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -13,6 +14,9 @@ from nidome.errors import StateError
 if TYPE_CHECKING:
     import argparse
     from pathlib import Path
+    from typing import TextIO
+
+    from _typeshed import ReadableBuffer as Buffer
 
 __all__ = ["OUTPUT", "Background", "Launch", "add_detach", "launch", "leave"]
 
@@ -30,6 +34,22 @@ class Background:
         """Say that the run has begun and can be followed: its starter may go."""
         os.write(self._signal_end, b"+")
         os.close(self._signal_end)
+
+
+class _Output(io.FileIO):
+    """The kept output: once it cannot be written any more, the run goes on without it."""
+
+    def write(self, data: Buffer, /) -> int:
+        """Write; what a full disk does not take is dropped."""
+        try:
+            return super().write(data) or 0
+        except OSError:
+            return memoryview(data).nbytes
+
+
+def _stream(handle: int) -> TextIO:
+    output = io.BufferedWriter(_Output(handle, "w", closefd=False))
+    return io.TextIOWrapper(output, encoding="utf-8", errors="replace", line_buffering=True)
 
 
 @dataclass(frozen=True)
@@ -115,6 +135,7 @@ def _become_own_session(output: int) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((nothing, 0), (output, 1), (output, 2)):
         os.dup2(source, target)
+    sys.stdout, sys.stderr = _stream(1), _stream(2)
 
 
 def _ended(record: Path) -> StateError:

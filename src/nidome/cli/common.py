@@ -409,6 +409,11 @@ def recorded(
         counts = {name: recap.to_json() for name, recap in recaps.items()}
         sink(RunFinished(counts, time.monotonic() - began, {}, ok=False))
         raise ended from None
+    except BaseException as error:
+        # Whatever ends the run, its record must not look as if it had been killed.
+        told = {"code": "system", "message": f"{type(error).__name__}: {error}"}
+        recorder.abort(masked(told, spec.secrets))
+        raise
     finally:
         recorder.close()
         if recorder.lost:

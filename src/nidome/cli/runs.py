@@ -58,7 +58,10 @@ def _log(args: argparse.Namespace) -> int:
     from nidome.cli.attach import replay  # noqa: PLC0415 - not needed for --help
     from nidome.prove.records import find  # noqa: PLC0415 - as above
 
-    replay(find(args.run), sys.stdout)
+    record = find(args.run)
+    replay(record, sys.stdout)
+    sys.stdout.flush()
+    record.require_whole()
     return 0
 
 

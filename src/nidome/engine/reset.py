@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from nidome.agent.host import STATE
 from nidome.engine.apply import Recap
 from nidome.engine.diff import Change
 from nidome.engine.session import Session
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
     from nidome.events import Sink
     from nidome.model.spec import ClusterSpec, HostSpec
 
-__all__ = ["GONE_WITH_DATA", "STAGES", "Group", "groups", "reset", "titles"]
+__all__ = ["GONE_WITH_DATA", "STAGES", "Group", "groups", "reset", "titles", "unaccounted_for"]
 
 PLAY = RESET[-1].name
 LEDGER_TITLE = "reset : Remove the ledger"
+LEDGER = f"{STATE}/ledger.jsonl"
 
 STAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Remove configuration", ("File",)),
@@ -78,6 +80,30 @@ def _unit(entry: Mapping[str, Any]) -> Group:
     return Group(f"reset : Stop and remove {entry['key'].rpartition('.')[0]}", (entry["id"],))
 
 
+def unaccounted_for(found: Mapping[str, Sequence[Any]]) -> ResourceError | None:
+    """Return the error of a ledger that does not tell all that Nidome made on a host, None where it does.
+
+    A reset would leave that behind, and with the ledger take away the last trace of it.
+    """
+    if found["lines"]:
+        return ResourceError(
+            "ledger-damaged",
+            f"lines that are no entries: {', '.join(map(str, found['lines']))}",
+            where=LEDGER,
+            hint="put a copy of the file in its place; or remove by hand what they name, then the lines",
+        )
+    if found["units"]:
+        names = " ".join(found["units"])
+        return ResourceError(
+            "ledger-lost",
+            f"Nidome made {names} on this host, and its ledger has no entry of them",
+            where=LEDGER,
+            hint=f"put a copy of the file in its place; or, on the host: systemctl disable --now {names}, "
+            "remove their files in /etc/systemd/system, then run this again",
+        )
+    return None
+
+
 @dataclass
 class _HostReset:
     """The reset of one host: goes on after a failure; the ledger is kept then, for the next reset."""
@@ -94,6 +120,10 @@ class _HostReset:
 
     def run(self) -> None:
         try:
+            lost = unaccounted_for(self.agent.call("unaccounted"))
+            if lost is not None:
+                self._finish("reset : Check the ledger", "failed", time.monotonic(), error=lost.to_json())
+                return
             for group in groups(self.agent.call("ledger")):
                 self._remove(group)
             if self.clean:

@@ -19,6 +19,7 @@ from nidome.engine.hostpatterns import chosen
 from nidome.engine.masking import masking
 from nidome.engine.plan import VERSION_KEY, HostPlan, Plan, announced, plan_host
 from nidome.engine.rehearsal import Rehearsal
+from nidome.engine.reset import unaccounted_for
 from nidome.engine.selection import Selection
 from nidome.engine.session import Session
 from nidome.errors import StateError, UsageError
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from nidome.model.spec import ClusterSpec, HostSpec
     from nidome.roles.base import Play
 
-__all__ = ["Options", "Run", "begun_at", "overridden", "require_same", "task_unknown"]
+__all__ = ["Options", "Run", "begun_at", "ledger_damaged", "overridden", "require_same", "task_unknown"]
 
 _LIKE = 0.6
 """How like a title must be to what was typed, to be named as near to it."""
@@ -120,6 +121,8 @@ class Run:
         ignored = (*self.options.ignore_preflight, *tolerated(self.spec))
         require_known(ignored)
         for host in self._session.hosts:
+            for warning in ledger_damaged(host.name, facts[host.name]["unaccounted"]):
+                self._sink(warning)
             require_fit(self.spec, host, facts[host.name], ignored)
         with self._phase("artifacts"):
             self._artifacts = self._fetch(artifact_names(self._plays, self.spec))
@@ -309,6 +312,13 @@ def overridden(host: str, observed: Mapping[str, Observed]) -> Iterator[Diagnost
                 f"{host}: {identity}",
                 "declare it by a variable (docs/variables.md) and remove the file, or keep it knowingly",
             )
+
+
+def ledger_damaged(host: str, unaccounted: Mapping[str, Sequence[Any]]) -> Iterator[Diagnostic]:
+    """Give a warning where a host's ledger does not tell all that Nidome made there."""
+    error = unaccounted_for(unaccounted)
+    if error is not None:
+        yield Diagnostic("warning", error.code, error.message, f"{host}: {error.where}", error.hint)
 
 
 def begun_at(

@@ -84,6 +84,7 @@ class Recorder:
                 hint="free space, or point NIDOME_STATE_DIR elsewhere",
             ) from None
         self._meta: dict[str, Any] = {"run": run, "status": "running"}
+        self._count = 0
         self.lost = ""
         """Why the record is not whole, "" while it is: a run is not given up for its record."""
 
@@ -99,6 +100,7 @@ class Recorder:
     def _record(self, event: Event) -> None:
         self._events.write(json.dumps(event.to_json(), default=str) + "\n")
         self._events.flush()
+        self._count += 1
         if isinstance(event, RunStarted):
             started = {
                 "command": event.command,
@@ -119,6 +121,7 @@ class Recorder:
                     "recap": event.recap,
                     "seconds": event.seconds,
                     "phases": event.phases,
+                    "events": self._count,
                 }
             )
 
@@ -159,9 +162,29 @@ class Record:
             return
         for line in text.splitlines():
             try:
-                yield json.loads(line)
-            except ValueError:
+                event = json.loads(line)
+            except (ValueError, RecursionError):
                 return
+            if not isinstance(event, dict) or "type" not in event:
+                return
+            yield event
+
+    def require_whole(self) -> None:
+        """Raise StateError where events of the record are missing or damaged: what it tells is not all."""
+        try:
+            lines = (self.path / "events.jsonl").read_bytes().splitlines()
+        except OSError:
+            lines = []
+        seen, told = len(list(self.events())), self.meta.get("events", len(lines))
+        # A run that was killed may have left its last event half-written.
+        torn = int(self.meta["status"] in ("running", "killed"))
+        if not lines or seen < len(lines) - torn or len(lines) != told:
+            raise StateError(
+                "record-damaged",
+                f"of the run's {max(told, len(lines))} events {seen} can be read",
+                where=str(self.path / "events.jsonl"),
+                hint="what is shown is not the whole run; run `nidome plan` to see what is left to do",
+            )
 
 
 def exit_code(meta: Mapping[str, Any]) -> int:
@@ -200,14 +223,54 @@ def _when(record: Record) -> tuple[str, float, str]:
 
 
 def _meta(path: Path) -> dict[str, Any]:
+    meta: dict[str, Any] | None
     try:
-        meta: dict[str, Any] = json.loads((path / "meta.json").read_text(encoding="utf-8"))
-        status = meta["status"]
-    except (OSError, ValueError, TypeError, KeyError):
+        meta = json.loads((path / "meta.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        meta = None
+    if meta is None or not _is_meta(meta):
         return {"run": path.name, "status": "unreadable"}
-    if status == "running" and _process(meta.get("pid", 0)) != meta.get("process", ""):
+    meta["run"] = path.name
+    if meta["status"] == "running" and _process(meta.get("pid", 0)) != meta.get("process", ""):
         meta["status"] = "killed"
     return meta
+
+
+_NUMBER = (int, float)
+_SHAPE: dict[str, tuple[type, ...]] = {
+    "cluster": (str,),
+    "command": (list,),
+    "hosts": (list,),
+    "pid": (int,),
+    "process": (str,),
+    "scope": (dict,),
+    "started": _NUMBER,
+    "status": (str,),
+}
+"""What each record's meta.json has, and the types of its values."""
+_END: dict[str, tuple[type, ...]] = {"recap": (dict,), "seconds": _NUMBER, "phases": (dict,)}
+"""What that of a run has beside them that came to its end."""
+
+
+def _is_meta(meta: Any) -> bool:
+    """Tell whether it is what a recorder writes; what reads records need not ask again."""
+    if not isinstance(meta, dict) or not _shaped(meta, _SHAPE):
+        return False
+    if meta["status"] in ("ok", "failed") and not _shaped(meta, _END):
+        return False
+    counts = meta.get("recap", {}).values() if isinstance(meta.get("recap", {}), dict) else [None]
+    error = meta.get("error", {"code": "", "message": ""})
+    return (
+        all(isinstance(word, str) for word in (*meta["command"], *meta["hosts"]))
+        and all(isinstance(c, dict) and all(isinstance(n, int) for n in c.values()) for c in counts)
+        and all(isinstance(n, _NUMBER) for n in meta.get("phases", {}).values())
+        and isinstance(error, dict)
+        and {"code", "message"} <= error.keys()
+    )
+
+
+def _shaped(meta: Mapping[str, Any], shape: Mapping[str, tuple[type, ...]]) -> bool:
+    return all(isinstance(meta.get(name), types) for name, types in shape.items())
 
 
 def _process(pid: int) -> str:

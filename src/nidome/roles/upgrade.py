@@ -6,6 +6,7 @@ what an older API server cannot read, so there is no way back, also not from an 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from nidome.agent.resources.binary import Binary
@@ -21,6 +22,7 @@ __all__ = ["BEGUN", "begun", "require_step", "require_whole", "touches_kubernete
 
 BEGUN = "kube_version_begun"
 """Under which a host keeps, beside the values of the last whole apply, the release that a run began with."""
+_VERSION = re.compile(r"\d+\.\d+(\.\d+)?")
 _BINARIES = frozenset(
     {"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet"}
 )
@@ -32,7 +34,8 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def begun(declared: Mapping[str, Any]) -> str:
     """Return the newest release that a host's cluster may have run, "" where there is none."""
-    found = [declared[name] for name in ("kube_version", BEGUN) if declared.get(name)]
+    # The note is a file that anybody may have edited: what is no version says nothing.
+    found = [v for n in ("kube_version", BEGUN) if _VERSION.fullmatch(v := str(declared.get(n, "")))]
     return max(found, key=_numbers, default="")
 
 

@@ -60,16 +60,30 @@ def test_torn_last_line_costs_only_itself(path: str, whole: int) -> None:
     after.add("File", "/last")
     expected = [*(f"File:/{n}" for n in range(whole)), "File:/next", "File:/last"]
     assert _ids(after) == _ids(Ledger(path)) == expected
+    assert Ledger(path).damaged == []
 
 
-@pytest.mark.parametrize("junk", ["1", "null", "[]", '"x"', "{}", "\x00\x00", '{"dropped": true}'])
-def test_lines_that_are_no_entries_are_passed_over(path: str, junk: str) -> None:
-    """A damaged line never keeps the rest of the ledger from being read."""
+@pytest.mark.parametrize(
+    "junk",
+    ["1", "null", "[]", '"x"', "{}", "\x00\x00", '{"dropped": true}', '{"id": 1}', '{"id": "File:/x"}',
+     '{"id": "File:/x", "kind": "File", "key": "/y", "prior": null, "data": null}',
+     '{"id": "File:/x", "kind": "File", "key": "/x", "prior": null, "data": 5}', "[" * 100_000],
+)  # fmt: skip
+def test_lines_that_are_no_entries_are_told(path: str, junk: str) -> None:
+    """A damaged line never keeps the rest of the ledger from being read, and its number is known."""
     Ledger(path).add("File", "/a")
     with Path(path).open("a", encoding="utf-8") as out:
         out.write(junk + "\n")
     Ledger(path).add("File", "/b")
-    assert _ids(Ledger(path)) == ["File:/a", "File:/b"]
+    assert (_ids(Ledger(path)), Ledger(path).damaged) == (["File:/a", "File:/b"], [2])
+
+
+def test_a_last_line_without_its_end_is_kept(path: str) -> None:
+    """A ledger whose last entry lacks only its line end keeps it; the next one is on a line of its own."""
+    Ledger(path).add("File", "/a")
+    Path(path).write_text(Path(path).read_text().rstrip("\n"))
+    Ledger(path).add("File", "/b")
+    assert (_ids(Ledger(path)), Ledger(path).damaged) == (["File:/a", "File:/b"], [])
 
 
 def test_the_past_is_kept(path: str) -> None:

@@ -270,7 +270,7 @@ def test_waiting_is_given_up_when_nobody_listens(start: Callable[[], AgentProces
     assert agent.process.returncode == 0
 
 
-@pytest.mark.parametrize("kept", ["", "{", "[1", '{"a": 1}'])
+@pytest.mark.parametrize("kept", ["", "{", "[1", "5", "[]", '"x"', "[" * 100_000, '{"a": 1}'])
 def test_damaged_notes_cost_only_their_meaning(
     start: Callable[[], AgentProcess], tmp_path: Path, kept: str
 ) -> None:
@@ -302,3 +302,15 @@ def test_removal_is_by_the_ledger(start: Callable[[], AgentProcess], tmp_path: P
     assert not (tmp_path / "ours").exists()
     assert (tmp_path / "theirs").exists()
     assert agent.call("ledger")["ok"] == []
+
+
+def test_what_the_ledger_cannot_answer_for_is_told(start: Callable[[], AgentProcess], tmp_path: Path) -> None:
+    """Facts and the reset are told the damaged lines of a ledger, and the installed units it lost."""
+    (tmp_path / "state" / "units").mkdir(parents=True)
+    installed = next(Path("/etc/systemd/system").iterdir()).name
+    for name in (installed, "nidome-test-gone.service"):
+        (tmp_path / "state" / "units" / f"{name}.json").write_text("{}")
+    (tmp_path / "state" / "ledger.jsonl").write_text("garbage\n")
+    agent, expected = start(), {"lines": [1], "units": [installed]}
+    assert agent.call("unaccounted")["ok"] == expected
+    assert agent.call("facts", directories=[])["ok"]["unaccounted"] == expected

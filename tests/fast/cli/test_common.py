@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from nidome.cli import up
+from nidome.cli.background import _stream
+from nidome.cli.common import recorded
 from nidome.declare.extravars import without_values
 from nidome.errors import UsageError
+from nidome.prove.records import find
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
+
+    from nidome.model.spec import ClusterSpec
 
 
 @pytest.mark.parametrize(
@@ -54,3 +60,26 @@ def test_the_host_of_a_lost_inventory_is_anybodys(machine: Path, tmp_path: Path)
     up._require_own(tmp_path / "mine", "node1")
     (machine / "inventory").write_text(f"{tmp_path / 'lost'}\n")
     up._require_own(tmp_path / "mine", "node1")
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError("gone"), OSError(28, "full"), RuntimeError("x")])
+def test_whatever_ends_a_run_is_in_its_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, declared: Callable[..., ClusterSpec], error: Exception
+) -> None:
+    """A run that ends with any error, a reader that went away included, is not recorded as killed."""
+    monkeypatch.setenv("NIDOME_STATE_DIR", str(tmp_path / "state"))
+    with pytest.raises(type(error)), recorded(declared(), lambda _: None, ("nidome", "apply")):
+        raise error
+    meta = find("last").meta
+    assert meta["status"] == "aborted"
+    assert meta["error"]["message"].startswith(type(error).__name__)
+
+
+def test_a_full_disk_does_not_end_a_run_in_the_background() -> None:
+    """What a run in the background cannot print any more is dropped, and the run goes on."""
+    with Path("/dev/full").open("wb") as full:
+        stream = _stream(full.fileno())
+        for _ in range(3):
+            print("x" * 100_000, file=stream)
+            stream.flush()
+        stream.close()

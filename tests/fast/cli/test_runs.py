@@ -129,3 +129,21 @@ def test_last_of_a_cluster() -> None:
     assert found is not None
     assert found.run == "20260528T100000Z-aaaa"
     assert last_of("/three") is None
+
+
+@pytest.mark.usefixtures("place")
+def test_a_damaged_log_is_not_shown_as_a_whole_one(nidome: Callable[..., tuple[int, str, str]]) -> None:
+    """What is left of a record whose events are damaged or gone is shown, and the exit code is 1."""
+    _record("20260528T100000Z-aaaa")
+    file = listing()[0].path / "events.jsonl"
+    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    assert nidome("runs", "log")[0] == 0
+    file.write_text("".join(lines[:1] + lines[3:]), encoding="utf-8")
+    code, out, err = nidome("runs", "log")
+    assert code == 1
+    assert "PLAY RECAP" in out
+    assert err.startswith("error[record-damaged]")
+    file.unlink()
+    for verb in ("log", "attach"):
+        code, _, err = nidome("runs", verb)
+        assert (code, err.partition(":")[0]) == (1, "error[record-damaged]")

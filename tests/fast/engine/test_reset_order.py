@@ -1,12 +1,20 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nidome.agent.resources.registry import KINDS
-from nidome.engine.reset import GONE_WITH_DATA, STAGES, groups
+from nidome.engine.reset import GONE_WITH_DATA, STAGES, _HostReset, groups, unaccounted_for
+from nidome.engine.run import ledger_damaged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nidome.engine.transport import AgentConnection
+    from nidome.model.spec import ClusterSpec
 
 
 def _entry(kind: str, key: str) -> dict[str, Any]:
@@ -58,3 +66,44 @@ def test_nothing_forgotten(ledger: list[tuple[str, str]]) -> None:
     entries = [_entry(kind, key) for kind, key in ledger]
     removed = [identity for group in groups(entries) for identity in group.ids]
     assert sorted(removed) == sorted(e["id"] for e in entries if e["kind"] not in GONE_WITH_DATA)
+
+
+class _Host:
+    """A host that answers what it is asked, and remembers it."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers = answers
+        self.asked: list[str] = []
+
+    def call(self, operation: str, **_: Any) -> Any:
+        """Answer."""
+        self.asked.append(operation)
+        return self.answers[operation]
+
+
+@pytest.mark.parametrize(
+    ("found", "code", "named"),
+    [
+        ({"lines": [3, 7], "units": []}, "ledger-damaged", "3, 7"),
+        ({"lines": [], "units": ["kine.service"]}, "ledger-lost", "kine.service"),
+    ],
+)
+def test_a_ledger_that_does_not_tell_all_ends_the_reset(
+    declared: Callable[..., ClusterSpec], found: dict[str, Any], code: str, named: str
+) -> None:
+    """Where the ledger lost what Nidome made, a reset removes nothing, fails, and says how to go on."""
+    host, events = _Host(unaccounted=found), list[Any]()
+    work = _HostReset(declared().hosts[0], cast("AgentConnection", host), events.append)
+    work.run()
+    assert (host.asked, work.clean) == (["unaccounted"], False)
+    error = events[-1].error
+    assert (error["code"], error["where"]) == (code, "/var/lib/nidome/ledger.jsonl")
+    assert named in error["message"]
+    assert error["hint"]
+    (warning,) = ledger_damaged("node1", found)
+    assert (warning.code, warning.where) == (code, "node1: /var/lib/nidome/ledger.jsonl")
+
+
+def test_a_whole_ledger_is_no_error() -> None:
+    """Where the ledger tells all, nobody is warned and the reset goes on."""
+    assert unaccounted_for({"lines": [], "units": []}) is None

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +14,9 @@ from nidome.errors import StateError
 from nidome.events import PlayStarted, RunFinished, RunStarted
 from nidome.prove import records
 from nidome.prove.records import Recorder, find, last_of, listing, new_run_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 STARTED = RunStarted("r", "0.1", ("nidome", "apply"), "/inventory", ("node1",), "digest", at=100.0)
 FINISHED = RunFinished({"node1": {"ok": 1, "changed": 0}}, 1.5, {"apply": 1.0}, ok=True)
@@ -136,7 +140,11 @@ def test_the_beginning_of_several_names_is_an_error(tmp_path: Path) -> None:
     assert raised.value.code == "run-ambiguous"
 
 
-@pytest.mark.parametrize("meta", [None, "", "{", "[]", "{}", "7"])
+@pytest.mark.parametrize(
+    "meta",
+    [None, "", "{", "[]", "{}", "7", '{"status": "ok"}', '{"status": "running", "pid": "x"}',
+     '{"status": "ok", "run": "x", "started": "yesterday"}'],
+)  # fmt: skip
 def test_a_damaged_record_does_not_hide_others(tmp_path: Path, meta: str | None) -> None:
     """A record that cannot be read shows as such among the others."""
     _record(tmp_path, "20260101T000000Z-aaaa")
@@ -188,3 +196,32 @@ def test_run_ids_are_not_used_twice() -> None:
     """Names of runs differ, also within one second, and sort by time."""
     assert len({new_run_id() for _ in range(50)}) > 40
     assert new_run_id()[:16] <= new_run_id()[:16]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("started", "yesterday"), ("pid", "x"), ("recap", 5), ("recap", {"node1": 5}), ("command", [1]),
+     ("scope", None), ("phases", {"apply": "long"}), ("seconds", "many"), ("error", "x")],
+)  # fmt: skip
+def test_a_value_of_another_type_makes_a_record_unreadable(tmp_path: Path, name: str, value: object) -> None:
+    """A record with a value that no recorder writes shows as unreadable, under its directory's name."""
+    recorder = _record(tmp_path, "20260101T000000Z-aaaa")
+    meta = json.loads((recorder.path / "meta.json").read_text())
+    (recorder.path / "meta.json").write_text(json.dumps({**meta, name: value}))
+    assert listing(tmp_path)[0].meta == {"run": "20260101T000000Z-aaaa", "status": "unreadable"}
+
+
+@pytest.mark.parametrize(
+    "spoil", [lambda e: e[1:], lambda e: [e[0], "{", *e[2:]], lambda _: [], lambda _: ["1"]]
+)
+def test_a_record_that_lost_events_is_not_whole(
+    tmp_path: Path, spoil: Callable[[list[str]], list[str]]
+) -> None:
+    """Lines that are gone from a record's events, or damaged, are found by their number."""
+    recorder = _record(tmp_path, "20260101T000000Z-aaaa")
+    find("last", tmp_path).require_whole()
+    file = recorder.path / "events.jsonl"
+    file.write_text("".join(f"{line}\n" for line in spoil(file.read_text().splitlines())))
+    with pytest.raises(StateError) as raised:
+        find("last", tmp_path).require_whole()
+    assert (raised.value.code, raised.value.where) == ("record-damaged", str(file))

@@ -57,6 +57,7 @@ def test_steps_between_releases(
 def test_the_newest_release_counts() -> None:
     """Releases are compared as numbers; one that a run only began with counts too."""
     assert begun({}) == ""
+    assert begun({"kube_version": 5, BEGUN: ["x"]}) == ""
     assert begun({"kube_version": "1.36.10", BEGUN: "1.36.9"}) == "1.36.10"
 
 
