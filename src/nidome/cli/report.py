@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from nidome.cli import common
 from nidome.cli.attach import replay
-from nidome.errors import StateError, UsageError
+from nidome.errors import DeclarationError, StateError, UsageError
 
 if TYPE_CHECKING:
     import argparse
@@ -25,6 +25,7 @@ __all__ = ["configure", "run"]
 
 _RUN_AGAIN = "nidome playbook -i INVENTORY cluster.yml"
 _NO_FIRST = "no recorded run made this cluster"
+_LARGEST_LOG = 256 * 1024 * 1024
 _LOGS = ("log1", "log2", "log_tags")
 
 
@@ -88,15 +89,16 @@ def _logs(args: argparse.Namespace, spec: ClusterSpec) -> list[NamedLog]:
 
 
 def _from_file(path: Path) -> NamedLog:
-    from nidome.prove.ansiblelog import parse  # noqa: PLC0415 - not needed for --help
+    from nidome.declare.files import read_bytes  # noqa: PLC0415 - not needed for --help
+    from nidome.prove.ansiblelog import parse  # noqa: PLC0415 - as above
     from nidome.prove.labreport import NamedLog  # noqa: PLC0415 - as above
 
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
+        text = read_bytes(path, pipes=True, limit=_LARGEST_LOG).decode(errors="replace")
+    except DeclarationError as error:
         raise UsageError(
             "log-unreadable",
-            f"cannot read the log: {error.strerror}",
+            f"cannot read the log: {error.message}",
             where=str(path),
             hint="name the file that the run's output was kept in",
         ) from None

@@ -77,4 +77,5 @@ def test_logs_are_taken_from_files(nidome: Call, place: Path) -> None:
     assert code == 1
     assert "error[log-truncated]" in err
     assert "where: torn.log" in err
-    assert "error[log-unreadable]" in nidome(*_WORDS, "--log1", "none.log", *logs[2:])[2]
+    for name in ("none.log", "/dev/zero", "."):
+        assert "error[log-unreadable]" in nidome(*_WORDS, "--log1", name, *logs[2:])[2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import resource
 import signal
@@ -206,6 +207,7 @@ _WRONG = [
     ('kube_proxy_mode: "{{ m }}"\nm: ipvs\n', "variable-choice", "'ipvs' is not supported", 1, "correct the"),
     ('bin_dir: "{{ kube_cert_dir }}"\nkube_cert_dir: "{{ x }}"\n', "template-undefined", "x,", 2, "set x"),
     ("bin_dir: \"{{ lookup('file', 'no.txt') }}\"\n", "template-failed", "cannot be read", 1, "beside"),
+    ("bin_dir: \"{{ lookup('file', '/dev/zero') }}\"\n", "template-failed", "it is a device", 1, "beside"),
     ("bin_dir: \"{{ lookup('password', 'x') }}\"\n", "template-failed", "would write a file", 1, "write the"),
     ("bin_dir: \"{{ lookup('flie', 'x') }}\"\n", "template-failed", "flie does not exist", 1, "mean file?"),
     ("bin_dir: \"{{ lookup('pipe', 'id') }}\"\n", "template-failed", "a command", 1, "--allow-pipe-lookup"),
@@ -431,3 +433,10 @@ def test_the_page_lists_what_exists() -> None:
     assert _row("for addresses") == sorted(engine.NETWORK_FILTERS)
     text = (Path(__file__).parents[3] / "docs" / "inventory.md").read_text()
     assert all(f"`{name}`" in text for name in (*filters.ABSENT, *lookups.ABSENT))
+
+
+def test_a_lookup_does_not_wait_for_a_pipe(inventory: Make, tmp_path: Path) -> None:
+    """A template that reads a named pipe is an error at once: nobody may ever write to it."""
+    os.mkfifo(tmp_path / "pipe")
+    code, message, *_ = _error(inventory, f"bin_dir: \"{{{{ lookup('file', '{tmp_path}/pipe') }}}}\"\n")
+    assert (code, "it is a pipe" in message) == ("template-failed", True)

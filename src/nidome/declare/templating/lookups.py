@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import pass_context
 from jinja2.utils import missing
 
+from nidome.declare.files import read_bytes
 from nidome.declare.templating.problems import FilterError, nearest
+from nidome.errors import DeclarationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -52,15 +54,11 @@ def _path(scope: Any, term: Any) -> Path:
 
 
 def _read(path: Path) -> str:
-    hint = "a relative path is looked for beside the inventory"
     try:
-        with path.open("rb") as stream:
-            data = stream.read(_MAX_FILE + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise FilterError(f"the file {path} cannot be read: {reason}", hint) from None
-    if len(data) > _MAX_FILE:
-        raise FilterError(f"the file {path} is larger than {_MAX_FILE // 1024} KiB")
+        data = read_bytes(path, limit=_MAX_FILE)
+    except DeclarationError as error:
+        hint = "a relative path is looked for beside the inventory"
+        raise FilterError(f"the file {path}: {error.message}", hint) from None
     try:
         return data.decode()
     except UnicodeDecodeError:
