@@ -232,10 +232,10 @@ def declaration(args: argparse.Namespace) -> Declaration:
 
     given = inventories(args)
     for name in given:
-        if "," not in name and not _exists(name):
+        if "," not in name and not (name.strip() and _exists(name)):
             raise UsageError(
                 "inventory-missing",
-                f"there is no inventory at {name}",
+                f"there is no inventory at {name.strip() or repr(name)}",
                 where="-i",
                 hint=missing_hint(args, name),
             )

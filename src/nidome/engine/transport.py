@@ -35,6 +35,7 @@ _TAKE_FIRST = "StrictHostKeyChecking=accept-new"
 _CHANGED_HINT = (
     "find out why the host has another key than known_hosts; ssh-keygen -R HOST forgets the old one"
 )
+_END_SECONDS = 3
 
 # Runs on the host before any of our code is there: takes the kept agent of this digest, or asks for it.
 _BOOTSTRAP = """
@@ -56,6 +57,11 @@ sys.path.insert(0,d)
 from nidome.agent.main import main
 main(t)
 """
+
+_INSTALL = {
+    "ssh": "install openssh-client",
+    "sudo": "install sudo, or let this user run it; or run nidome as root",
+}
 
 _REFUSALS = {
     "root": (
@@ -154,7 +160,7 @@ class AgentConnection:
         self.host = host
         self._number = 0
         self._words: list[str] = []
-        python = host.python.value or ("/usr/bin/python3" if _is_local(host) else "python3")
+        self._python = python = host.python.value or ("/usr/bin/python3" if _is_local(host) else "python3")
         command = remote_command(host, [python, "-I", "-S", "-c", _BOOTSTRAP])
         try:
             self._process = subprocess.Popen(
@@ -164,12 +170,12 @@ class AgentConnection:
                 stderr=subprocess.PIPE,
                 start_new_session=True,
             )
-        except FileNotFoundError:
+        except OSError as error:
             raise TransportError(
                 "program-missing",
-                f"'{command[0]}' is not on this machine",
+                f"'{command[0]}' cannot be run on this machine: {error.strerror}",
                 where=host.name,
-                hint="install openssh-client" if command[0] == "ssh" else "set ansible_python_interpreter",
+                hint=_INSTALL.get(command[0], "set ansible_python_interpreter"),
             ) from None
         self._reader = threading.Thread(target=self._read_words, daemon=True)
         self._reader.start()
@@ -216,8 +222,7 @@ class AgentConnection:
 
     def _lost(self, said: str) -> NidomeError:
         """Return the error that fits how the agent's process ended."""
-        self._process.kill()
-        status = self._process.wait()
+        status = self._ended()
         self._reader.join(1)
         words = " / ".join(w for w in [said, *self._words] if w) or f"exit status {status}"
         name = self.host.name
@@ -241,7 +246,18 @@ class AgentConnection:
             return TransportError(
                 code, words, where=name, hint=f"try: {shlex.join(ssh_command(self.host))} true"
             )
-        return TransportError("agent-failed", words, where=name, hint="run again; what was done is kept")
+        hint = "run again; what was done is kept"
+        if not self._number:
+            hint = f"see that ansible_python_interpreter ({self._python}) is a Python 3.9 or newer"
+        return TransportError("agent-failed", words, where=name, hint=hint)
+
+    def _ended(self) -> int:
+        """Return how the process ended by itself; one that stays although its pipes are closed is killed."""
+        try:
+            return self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
 
     def call(self, operation: str, **arguments: Any) -> Any:
         """Ask the agent for an operation and return its result."""

@@ -35,6 +35,13 @@ def test_no_inventory(words: tuple[str, ...], nidome: Callable[..., tuple[int, s
     assert "  next:  nidome " in err
 
 
+@pytest.mark.parametrize("name", ["", " "])
+def test_an_inventory_without_a_name(name: str, nidome: Callable[..., tuple[int, str, str]]) -> None:
+    """An empty name of an inventory, such as an empty shell variable, is not the working directory."""
+    code, _, err = nidome("plan", "-i", name)
+    assert (code, err.splitlines()[0]) == (1, f"error[inventory-missing]: there is no inventory at '{name}'")
+
+
 @pytest.mark.parametrize("words", _WITH_HOST, ids=lambda words: words[0])
 def test_host_down(
     words: tuple[str, ...], unreachable: Path, nidome: Callable[..., tuple[int, str, str]]
