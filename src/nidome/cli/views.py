@@ -116,7 +116,8 @@ class PlainView(WaitView):
         self._say(f"{event.status:<8} {event.host} {name} {event.seconds:.2f} s")
         if event.error:
             self._say(f"  error[{event.error['code']}]: {event.error['message']}")
-            self._say(f"  where: {event.host}: {event.error['where']}")
+            where = event.error["where"]
+            self._say(f"  where: {where if where.startswith(event.host) else f'{event.host}: {where}'}")
             if event.error["hint"]:
                 self._say(f"  next:  {event.error['hint']}")
 

@@ -155,6 +155,8 @@ def _syntax_error(error: yaml.MarkedYAMLError, text: str, file: str) -> NoReturn
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line, mark.column) if mark else (0, 0)
     lines = text.splitlines()
+    # What is missing at the end is missing in the last line that there is.
+    line = max(0, min(line, len(lines) - 1))
     at = lines[line][column : column + 1] if line < len(lines) else ""
     if at == "\t":
         fail("yaml-tab", "a tab is used for indentation", file, line + 1, "indent with spaces")
@@ -331,7 +333,9 @@ class _Builder:
             self.fail("yaml-key", "a list or a mapping cannot be a key", event)
         first = frame.fields.get(node.value)
         if first is not None:
-            message = f"the key '{shortened(str(node.value))}' is given twice, first at line {first.line}"
+            known = next(key for key in frame.fields if key == node.value)
+            again = "is given twice, first" if type(known) is type(node.value) else f"is the same as {known},"
+            message = f"the key '{shortened(str(node.value))}' {again} at line {first.line}"
             self.fail("yaml-duplicate-key", message, event, "keep one of the two")
         frame.key = node
 

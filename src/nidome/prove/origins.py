@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["Answer", "Written", "alternatives", "model_field", "origins"]
 
 
+_SHOWN = 60
+
+
 @dataclass(frozen=True)
 class Written:
     """One layer that has the value: its name, the place, the text as written, and whether it wins."""
@@ -118,7 +121,7 @@ def _unread(name: str, host: str, written: tuple[Written, ...]) -> Answer:
     if ours is None and not written:
         raise UsageError(
             "name-unknown",
-            f"nobody has written {name}, and nothing would read it",
+            f"nobody has written '{name[:_SHOWN]}', and nothing would read it",
             where="nidome why",
             hint=did_you_mean(name),
         )

@@ -188,6 +188,8 @@ _WRONG = [
     ('bin_dir: "{{ playbook_dir }}"\n', "template-undefined", "playbook_dir", 1, "inventory_dir"),
     ('bin_dir: "{{ undef(hint=\'choose one\') }}"\n', "template-undefined", "choose one", 1, "set"),
     ('bin_dir: "{{ x | mandatory }}"\n', "template-failed", "'x' is mandatory", 1, "set x"),
+    ('bin_dir: "{{ hostvars | string }}"\n', "template-failed", "as a whole", 1, "name what is meant"),
+    ('bin_dir: "/{{ vars }}"\n', "template-failed", "as a whole", 1, "name what is meant"),
     ('bin_dir: "{{ a }"\n', "template-syntax", "unexpected '}'", 1, "docs/inventory.md"),
     ('bin_dir: "{% if a %}x"\n', "template-syntax", "endif", 1, "docs/inventory.md"),
     ("bin_dir: |\n  /a\n  {% fi %}\n", "template-syntax", "unknown tag 'fi'", 3, "docs/inventory.md"),

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 _BAD = {
     "a: 1\nb: 2\na: 3\n": ("yaml-duplicate-key", 3),
     "a:\n\t- b\n": ("yaml-tab", 2),
-    "a: [1, 2\n": ("yaml-syntax", 2),
-    "a: 'open\n": ("yaml-syntax", 2),
+    "a: [1, 2\n": ("yaml-syntax", 1),
+    "a: 'open\n": ("yaml-syntax", 1),
+    "{": ("yaml-syntax", 1),
     "a: 1\n b: 2\n": ("yaml-syntax", 2),
     "a: &x [*x]\n": ("yaml-recursion", 1),
     "a: &x {b: *x}\n": ("yaml-recursion", 1),
@@ -56,6 +57,12 @@ def test_bad_yaml_is_an_error_with_its_line(text: str) -> None:
     with pytest.raises(DeclarationError) as caught:
         parse_yaml(text, "vars.yml")
     assert (caught.value.code, caught.value.where) == (code, f"vars.yml:{line}")
+
+
+def test_keys_that_are_equal_without_looking_so() -> None:
+    """Of two keys that are one for Python, such as 1 and true, both are named."""
+    with pytest.raises(DeclarationError, match="the key 'True' is the same as 1, at line 1"):
+        parse_yaml("1: a\ntrue: b\n", "vars.yml")
 
 
 def test_every_key_and_value_keeps_its_place() -> None:

@@ -356,7 +356,20 @@ def _as_node(value: Any, template: Node) -> Node:
     return Node(value, file, line, column, untyped=isinstance(value, str), literal=True)
 
 
-class _View(Mapping[str, Any]):
+class _Whole:
+    """What a template may look into, and not write out: as a text it would differ at each run."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Refuse; ``str`` and ``string`` come here too."""
+        message = "hostvars and vars cannot be written out as a whole"
+        raise Problem(
+            "template-failed", message, hint="name what is meant: hostvars['node1'].ip, or a variable"
+        )
+
+
+class _View(_Whole, Mapping[str, Any]):
     """A host's variables as a template sees them in hostvars."""
 
     __slots__ = ("_values",)
@@ -379,7 +392,7 @@ class _View(Mapping[str, Any]):
         return len(self._values.raw)
 
 
-class _Hosts(Mapping[str, Mapping[str, Any]]):
+class _Hosts(_Whole, Mapping[str, Mapping[str, Any]]):
     """``hostvars``: the variables of each host."""
 
     __slots__ = ("_templates",)
