@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -22,9 +21,6 @@ from nidome.artifacts import default_cache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-# Whoever runs the tests in the background may have them ignore Ctrl-C, and every program that they start.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Kernel settings that change by themselves.
 _RESTLESS = re.compile(

@@ -194,3 +194,17 @@ def test_packages(cluster: Cluster) -> None:
     assert "file /usr/bin/socat" in look(cluster)
     _reset(cluster)
     assert differences(before, look(cluster)) == []
+
+
+def test_a_lost_ledger_removes_nothing(cluster: Cluster, untouched: dict[str, str]) -> None:
+    """With its ledger lost a host is left as it is, and the reset says so; with the ledger back it removes all."""
+    _install(cluster)
+    ledger = "/var/lib/nidome/ledger.jsonl"
+    cluster.host(f"cp -p {ledger} /root/kept; : > {ledger}")
+    done = cluster.nidome("reset", "--yes", "--view", "plain", status=1)
+    assert "error[ledger-lost]" in done.stdout
+    assert "kubelet.service" in done.stdout
+    assert cluster.host("systemctl is-active kubelet kube-apiserver").split() == ["active", "active"]
+    cluster.host(f"mv /root/kept {ledger}")
+    _reset(cluster)
+    assert differences(untouched, look(cluster)) == []
