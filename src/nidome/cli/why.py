@@ -63,6 +63,8 @@ def _written(answer: Answer) -> list[str]:
         lines.append(f"  {'beats' if answer.written else 'from':<7} default: {answer.default or '(none)'}")
     if answer.follows:
         lines.append(f"  follows {answer.follows}")
+    if answer.used_by:
+        lines.append(f"  used by {', '.join(answer.used_by)}")
     if answer.uses:
         lines.append(f"  uses    {', '.join(answer.uses)}")
     if answer.field:

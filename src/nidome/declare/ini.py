@@ -105,7 +105,7 @@ class _Reader:
     def pair(self, text: str, number: int) -> tuple[str, Field]:
         key, equals, value = text.partition("=")
         if not equals or not key:
-            self.fail(f"'{text}' is not of the form name=value", number)
+            self.fail(f"'{text}' is not of the form name=value; a value with blanks is put in quotes", number)
         return key, self.field(value, number)
 
     def child(self, line: str, number: int) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from nidome.declare.known import known
 from nidome.declare.resolve import did_you_mean
+from nidome.declare.templating.values import templates_in
 from nidome.declare.variables import BY_NAME, VARIABLES, Computed
 from nidome.errors import DeclarationError, UsageError
 from nidome.model.spec import HIDDEN, PASSWORDS, shown, shown_field
@@ -14,7 +15,7 @@ from nidome.prove.reach import other_values
 from nidome.provenance import DEFAULT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from nidome.declare.groups import Entry
     from nidome.declare.inventory import Inventory
@@ -45,8 +46,8 @@ class Answer:
 
     ``written`` is strongest first. ``default`` is what would hold without them, "" where nothing would.
     ``follows`` is where a value comes from that no layer has. ``uses`` are the variables that its template
-    refers to. ``field`` is its place in the model, "" for a name that the model does not have; ``ignored``
-    then says what that means.
+    refers to, ``used_by`` the supported ones whose templates refer to it. ``field`` is its place in the
+    model, "" for a name that the model does not have; ``ignored`` then says what that means.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Answer:
     uses: tuple[str, ...] = ()
     field: str = ""
     ignored: str = ""
+    used_by: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer as plain data."""
@@ -73,7 +75,7 @@ def origins(key: str, declaration: Declaration, host: str) -> Answer:
     name = variable.name if variable else key
     written = tuple(_written(declaration.inventory, host, name))
     if variable is None:
-        return _unread(name, host, written)
+        return _unread(name, host, written, _users(name, declaration, host))
     holder = _holder(declaration.spec, variable, host)
     value: Sourced[Any] = getattr(holder, variable.model_field)
     default, text = variable.default, shown_field(holder, variable.model_field)
@@ -116,7 +118,21 @@ def _text(entry: Entry) -> str:
     return HIDDEN if entry.node.secret else shown(entry.node.value)
 
 
-def _unread(name: str, host: str, written: tuple[Written, ...]) -> Answer:
+def _users(name: str, declaration: Declaration, host: str) -> list[Variable]:
+    """Return the supported variables whose templates refer to this one, through any number of others."""
+    entries = declaration.inventory.variables(host)
+    written = {each: [e.node] for each, e in entries.items() if any(templates_in(e.node))}
+    if not written:
+        return []
+    from nidome.declare.templating.names import reached  # noqa: PLC0415 - imports Jinja2
+
+    return [v for v in VARIABLES if v.name in written and name in reached([v.name], written)]
+
+
+def _unread(name: str, host: str, written: tuple[Written, ...], users: Sequence[Variable]) -> Answer:
+    if users:
+        used_by = tuple(variable.name for variable in users)
+        return Answer(name, host, written[0].value if written else "unset", written, "", used_by=used_by)
     ours = known(name)
     if ours is None and not written:
         raise UsageError(
@@ -138,6 +154,9 @@ def alternatives(key: str, declaration: Declaration, host: str) -> Iterator[Clus
             yield declaration.otherwise(name, value)
         except DeclarationError:
             continue  # another kind of value than this one
+    if variable is None:
+        for user in _users(name, declaration, host):
+            yield from alternatives(user.name, declaration, host)
 
 
 def _others(variable: Variable | None, declaration: Declaration, host: str, name: str) -> Iterator[Any]:

@@ -74,6 +74,16 @@ def test_without_a_host(unreachable: Path, nidome: Callable[..., tuple[int, str,
     )
 
 
+def test_what_only_templates_use(unreachable: Path, nidome: Callable[..., tuple[int, str, str]]) -> None:
+    """A variable of one's own that templates use, if through others, is said to be used by them."""
+    text = "kubelet_max_pods: '{{ mine }}'\nmine: '{{ deeper }}'\ndeeper: 70\n"
+    (unreachable / "group_vars" / "all" / "mine.yml").write_text(text, encoding="utf-8")
+    for key in ("mine", "deeper"):
+        _, out, _ = nidome("why", key)
+        assert "  used by kubelet_max_pods\n" in out
+        assert "ignored" not in out
+
+
 def test_beaten_layers(unreachable: Path, nidome: Callable[..., tuple[int, str, str]]) -> None:
     """Every layer that has the value is listed, the winner first, the command line before all files."""
     for group, value in (("all", 70), ("kube_node", 80)):
