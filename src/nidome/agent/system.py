@@ -178,13 +178,19 @@ def open_file(path: str) -> IO[bytes]:
     return source
 
 
+_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV)
+"""No such file; ENODEV is a cgroup or a device that went between the opening and the reading."""
+
+
 def read_text(path: str) -> Optional[str]:
     """Return a file's text, or None where there is no such file."""
     try:
         with open_file(path) as source:
             return source.read().decode(errors="replace")
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+    except OSError as error:
+        if error.errno in _GONE:
+            return None
+        raise
 
 
 def state_of(path: str) -> str:

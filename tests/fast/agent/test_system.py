@@ -166,3 +166,14 @@ def test_what_is_no_file_reads_as_empty(tmp_path: Path, make: Any) -> None:
     make(tmp_path / "path")
     assert system.read_text(str(tmp_path / "path")) == ""
     assert system.sha256_file(str(tmp_path / "path")) == hashlib.sha256(b"").hexdigest()
+
+
+def test_a_cgroup_that_goes_while_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cgroup that is removed between opening and reading it reads as one that is not there."""
+    root = next(p for p in (Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup")) if p.is_dir())
+    cgroup = root / f"nidome-test-{os.getpid()}"
+    cgroup.mkdir()
+    opened = system.open_file(str(cgroup / "cgroup.procs"))
+    cgroup.rmdir()
+    monkeypatch.setattr(system, "open_file", lambda _: opened)
+    assert system.read_text(str(cgroup / "cgroup.procs")) is None
