@@ -89,8 +89,6 @@ def compare(resource: Resource, observed: Observed) -> Difference:
 
 
 def _new_text(resource: Resource) -> tuple[Delta, ...]:
-    if getattr(resource, "secret", False):
-        return (Delta("content", None, HIDDEN),)
     return (Delta(_TEXTS[resource.kind], None, _text(resource)),)
 
 
@@ -117,7 +115,7 @@ def _deltas(resource: Resource, observed: dict[str, Any], different: dict[str, A
 
 def _text_delta(resource: Resource, observed: dict[str, Any]) -> Delta:
     name = _TEXTS[resource.kind]
-    if getattr(resource, "secret", False) or observed.get("$hidden"):
+    if observed.get("$hidden"):
         return Delta(name, HIDDEN, HIDDEN)
     if "$text" not in observed:
         return Delta(name, f"sha256 {observed.get('sha256')}", f"sha256 {resource.desired()['sha256']}")

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from nidome.agent.hiding import hide
+from nidome.agent.hiding import HIDDEN, hide
 from nidome.agent.resources.binary import Binary
 from nidome.agent.resources.file import File
 from nidome.agent.resources.kubeobject import KubeObject
@@ -103,8 +103,7 @@ def _places(mine: Resource, twin: Resource) -> Iterator[Place]:
     if isinstance(mine, Unit) and isinstance(twin, Unit) and mine.text != twin.text:
         yield from _lines(_arguments(mine.text), _arguments(twin.text))
     elif isinstance(mine, File) and isinstance(twin, File) and mine.content != twin.content:
-        lines = _lines(mine.content, twin.content)
-        yield from (replace(place, text="***") for place in lines) if mine.secret else lines
+        yield from _lines(mine.content, twin.content)
     elif isinstance(mine, KubeObject) and isinstance(twin, KubeObject) and mine.manifest != twin.manifest:
         secret = mine.manifest["kind"] == "Secret"
         yield from _fields(mine.manifest, twin.manifest, hidden=secret)
@@ -139,7 +138,7 @@ def _fields(mine: Any, other: Any, path: tuple[str | int, ...] = (), *, hidden: 
     elif mine == other:
         return
     elif hidden:
-        yield Place("***", path=path)
+        yield Place(HIDDEN, path=path)
     elif isinstance(mine, str) and isinstance(other, str) and "\n" in mine:
         yield from _lines(mine, other, path)
     else:

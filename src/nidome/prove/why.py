@@ -114,7 +114,7 @@ def questions(reached: Sequence[Reached]) -> list[dict[str, Any]]:
     asked: dict[str, dict[str, Any]] = {}
     for each in reached:
         resource = each.resource
-        if isinstance(resource, File) and not resource.secret:
+        if isinstance(resource, File):
             asked[resource.id] = {"file": resource.path, "secrets": list(resource.secrets)}
         elif isinstance(resource, Unit):
             asked[resource.id] = {"unit": resource.name, "secrets": list(resource.secrets)}

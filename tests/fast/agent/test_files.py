@@ -139,7 +139,7 @@ def test_prior_content_survives_a_kill_before_the_write(wanted: File, host: Host
 
 def test_a_secret_is_observed_without_its_text(wanted: File, host: Host) -> None:
     """The content of a secret file leaves the host neither when it is equal nor when it differs."""
-    secret = replace(wanted, secret=True)
+    secret = replace(wanted, secrets=("wanted",))
     Path(secret.path).write_text("an earlier secret")
     found = file.observe([secret, wanted], host)
     assert "an earlier secret" not in str(found[0])

@@ -46,7 +46,7 @@ def _files(host: Path) -> Batches:
             File(f"{host}/etc/a/new", "new", **OWNER),
             File(f"{host}/theirs/config", "ours", "0600", **OWNER),
             File(f"{host}/etc/a/b/once", "once", ownership="create-only", **OWNER),
-            File(f"{host}/etc/a/b/secret", "secret", "0600", secret=True, **OWNER),
+            File(f"{host}/etc/a/b/secret", "secret", "0600", secrets=("secret",), **OWNER),
         ],
         [Binary(f"{host}/bin/{name}", DIGEST) for name in ("one", "two", "theirs")],
     ]

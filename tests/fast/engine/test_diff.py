@@ -37,7 +37,7 @@ EACH: tuple[Resource, ...] = (
     EncryptionKeys("/pki/keys.yaml", "secretbox", ("secrets",)),
     EncryptionKeys("/pki/off.yaml", "identity", ("secrets",)),
     File("/etc/f", "text\n"),
-    File("/etc/secret", "hidden\n", secret=True),
+    File("/etc/secret", "hidden\n", secrets=("hidden",)),
     File("/etc/empty", ""),
     File("/etc/once", "first", ownership="create-only"),
     Image("registry.local/pause:1", "b" * 64),
@@ -120,10 +120,13 @@ def test_what_cannot_be_seen_is_neither_settled_nor_certain(resource: Resource) 
     assert not broken.settled
 
 
-@pytest.mark.parametrize("observed", [None, {"sha256": "0" * 64, "mode": "0644", "owner": ["root", "root"]}])
+@pytest.mark.parametrize(
+    "observed",
+    [None, {"sha256": "0" * 64, "mode": "0644", "owner": ["root", "root"], "$hidden": True}],
+)
 def test_a_secret_is_never_in_a_change(observed: Any) -> None:
     """The change of a secret file shows that it changes, and neither text nor hash."""
-    secret = File("/etc/secret", "the secret itself", secret=True)
+    secret = File("/etc/secret", "the secret itself", secrets=("the secret itself",))
     change = compare(secret, observed).change
     assert change is not None
     assert [d.to_json() for d in change.deltas] == [

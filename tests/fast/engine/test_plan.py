@@ -287,9 +287,9 @@ def test_plans_are_stable_data(context: HostContext) -> None:
 
 def test_plans_hold_no_secret(context: HostContext) -> None:
     """Neither the old nor the new content of a secret file is in a plan, nor their hashes."""
-    secret = File("/etc/token", "the new secret", "0600", secret=True)
+    secret = File("/etc/token", "the new secret", "0600", secrets=("the new secret",))
     plays = (HostPlay(FIRST, (Task("x", "Secret", (secret,)),), ()),)
-    for found in (None, {**secret.desired(), "sha256": OTHER_SHA}):
+    for found in (None, {**secret.desired(), "sha256": OTHER_SHA, "$hidden": True}):
         text = json.dumps(_whole(_plan(context, {secret.id: found}, plays)).to_json())
         assert "the new secret" not in text
         assert OTHER_SHA not in text

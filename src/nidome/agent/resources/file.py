@@ -28,8 +28,8 @@ class File(PathResource):
 
     Ownership ``whole``: nobody else may write to it. ``create-only``: written where it is missing, then
     left to whoever rotates it. ``unclaimed``: as ``whole``, unless somebody else's file is there, which
-    stays as it is. ``secret`` content is compared by hash and never shown; of other content, ``secrets`` are
-    the texts in it that are not (see :mod:`nidome.agent.hiding`).
+    stays as it is. ``secrets`` are texts in the content that are never shown (see
+    :mod:`nidome.agent.hiding`).
     """
 
     kind: ClassVar[str] = "File"
@@ -38,7 +38,6 @@ class File(PathResource):
     owner: str = "root"
     group: str = "root"
     ownership: str = "whole"
-    secret: bool = False
     secrets: Tuple[str, ...] = ()
 
     def desired(self) -> Dict[str, Any]:
@@ -90,10 +89,8 @@ def _observe_one(resource: File, host: Host) -> Observed:
 def _told(resource: File, content: bytes, status: os.stat_result, host: Host) -> Dict[str, Any]:
     """Return what is told of a content that differs."""
     private = not status.st_mode & stat.S_IROTH
-    if resource.secret or (len(content) > _SHOWN and (private or resource.secrets)):
-        return {"$hidden": True}
     if len(content) > _SHOWN:
-        return {}
+        return {"$hidden": True} if private or resource.secrets else {}
     data = (host.ledger.entries.get(resource.id) or {}).get("data")
     text = hiding.shown(content.decode(errors="replace"), data, resource.secrets, private=private)
     return {"$hidden": True} if text is None else {"$text": text}
@@ -110,7 +107,7 @@ def apply(resource: File, host: Host) -> None:
             content = source.read()
     with replaced(resource.path, int(resource.mode, 8), resource.owner, resource.group) as out:
         out.write(content)
-        if resource.secret or resource.secrets:
+        if resource.secrets:
             out.flush()
             os.fsync(out.fileno())
 
