@@ -248,20 +248,25 @@ _SHAPE: dict[str, tuple[type, ...]] = {
     "status": (str,),
 }
 """What each record's meta.json has, and the types of its values."""
+_UNBEGUN: dict[str, tuple[type, ...]] = {"status": (str,), "error": (dict,)}
 _END: dict[str, tuple[type, ...]] = {"recap": (dict,), "seconds": _NUMBER, "phases": (dict,)}
 """What that of a run has beside them that came to its end."""
 
 
 def _is_meta(meta: Any) -> bool:
     """Tell whether it is what a recorder writes; what reads records need not ask again."""
-    if not isinstance(meta, dict) or not _shaped(meta, _SHAPE):
+    if not isinstance(meta, dict):
+        return False
+    # A run that a signal ended before its first event was down has an end, and no beginning.
+    begun = meta.get("status") != "aborted" or "started" in meta
+    if not _shaped(meta, _SHAPE if begun else _UNBEGUN):
         return False
     if meta["status"] in ("ok", "failed") and not _shaped(meta, _END):
         return False
     counts = meta.get("recap", {}).values() if isinstance(meta.get("recap", {}), dict) else [None]
     error = meta.get("error", {"code": "", "message": ""})
     return (
-        all(isinstance(word, str) for word in (*meta["command"], *meta["hosts"]))
+        all(isinstance(word, str) for word in (*meta.get("command", ()), *meta.get("hosts", ())))
         and all(isinstance(c, dict) and all(isinstance(n, int) for n in c.values()) for c in counts)
         and all(isinstance(n, _NUMBER) for n in meta.get("phases", {}).values())
         and isinstance(error, dict)

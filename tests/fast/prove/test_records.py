@@ -13,7 +13,7 @@ import nidome
 from nidome.errors import StateError
 from nidome.events import PlayStarted, RunFinished, RunStarted
 from nidome.prove import records
-from nidome.prove.records import Recorder, find, last_of, listing, new_run_id
+from nidome.prove.records import Recorder, exit_code, find, last_of, listing, new_run_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,6 +138,16 @@ def test_the_beginning_of_several_names_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StateError, match="20260101T000000Z-aaaab") as raised:
         find("20260101", tmp_path)
     assert raised.value.code == "run-ambiguous"
+
+
+def test_a_run_that_ended_before_its_first_event(tmp_path: Path) -> None:
+    """A run that Ctrl-C ended before anything was written down has a record with how it ended."""
+    recorder = Recorder("20260101T000000Z-aaaa", tmp_path)
+    recorder.abort({"code": "interrupted", "message": "ended by Ctrl-C (SIGINT)"})
+    recorder(FINISHED)
+    recorder.close()
+    meta = find("last", tmp_path).meta
+    assert (meta["status"], meta["error"]["code"], exit_code(meta)) == ("aborted", "interrupted", 130)
 
 
 @pytest.mark.parametrize(
