@@ -37,7 +37,7 @@ def options(args: argparse.Namespace) -> Options:
     from nidome.engine.run import Options  # noqa: PLC0415 - not needed for --help
     from nidome.engine.selection import Selection  # noqa: PLC0415 - as above
 
-    selection = Selection(common.words(args.tags), common.words(args.skip_tags), common.limits(args))
+    selection = Selection(common.words(args.tags), common.words(args.skip_tags), tuple(args.limit))
     return Options(selection, common.words(args.ignore_preflight_errors), args.take_over)
 
 

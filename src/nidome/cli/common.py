@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nidome import __version__
-from nidome.cli.again import retyped
+from nidome.cli.again import declaring, retyped
 from nidome.cli.stopping import stopped
 from nidome.errors import NidomeError, UsageError
 from nidome.events import Diagnostic, RunFinished, RunStarted, TaskFinished
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nidome.engine.run import Fetch
     from nidome.events import Event, Sink
     from nidome.model.findings import DeclarationWarning
-    from nidome.model.spec import ClusterSpec
+    from nidome.model.spec import ClusterSpec, HostSpec
 
 __all__ = [
     "DEFAULT_INVENTORY",
@@ -40,8 +40,8 @@ __all__ = [
     "default_inventory",
     "explained",
     "fetcher",
+    "host_named",
     "inventories",
-    "limits",
     "missing_hint",
     "one_directory",
     "recorded",
@@ -206,19 +206,6 @@ def words(values: Sequence[str]) -> tuple[str, ...]:
     return tuple(word for value in values for word in map(str.strip, value.split(",")) if word)
 
 
-def limits(args: argparse.Namespace) -> tuple[str, ...]:
-    """Return the patterns of ``--limit``, () where it is not given: an empty one does not mean every host."""
-    found = words(args.limit)
-    if args.limit and not found:
-        raise UsageError(
-            "limit-pattern",
-            f"'{','.join(args.limit)}' names no host",
-            where="--limit",
-            hint="leave --limit out to mean all hosts",
-        )
-    return found
-
-
 def declared(args: argparse.Namespace) -> tuple[ClusterSpec, list[DeclarationWarning]]:
     """Read the inventory that the options name."""
     read = declaration(args)
@@ -335,6 +322,19 @@ def administrator(spec: ClusterSpec) -> str:
         return admin_kubeconfig(spec, host)
 
 
+def host_named(spec: ClusterSpec, name: str) -> HostSpec:
+    """Return the host that ``--host`` names."""
+    found = next((host for host in spec.hosts if host.name == name), None)
+    if found is None:
+        raise UsageError(
+            "host-unknown",
+            f"no host '{name}' in the inventory",
+            where="--host",
+            hint="hosts: " + ", ".join(host.name for host in spec.hosts),
+        )
+    return found
+
+
 def explained(error: NidomeError) -> NidomeError:
     """Return the error of a host that is not reached with what to do where it is a disposable one, off."""
     if error.code == "host-unreachable":
@@ -353,8 +353,7 @@ def warn_briefly(warnings: Sequence[DeclarationWarning], args: argparse.Namespac
         return
     from nidome.model.findings import brief  # noqa: PLC0415 - not needed for --help
 
-    same = [word for name in args.inventory or () for word in ("-i", str(name))]
-    print(brief(warnings, shlex.join(["nidome", "plan", *same])).render(), file=sys.stderr)
+    print(brief(warnings, shlex.join(["nidome", "plan", *declaring(args)])).render(), file=sys.stderr)
 
 
 def warn(warnings: Sequence[DeclarationWarning], sink: Sink | None = None) -> None:

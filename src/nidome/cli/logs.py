@@ -49,7 +49,8 @@ def run(args: argparse.Namespace) -> int:
 
     spec, warnings = common.declared(args)
     common.warn_briefly(warnings, args)
-    host, unit = _find(spec, args.component, _candidates(spec, args.host))
+    hosts = [common.host_named(spec, args.host)] if args.host else spec.hosts
+    host, unit = _find(spec, args.component, hosts)
     words = ["journalctl", "--no-pager", "--unit", unit, "--lines", str(args.lines)]
     command = remote_command(host, [*words, *(["--follow"] if args.follow else [])])
     sys.stdout.flush()
@@ -62,18 +63,6 @@ def run(args: argparse.Namespace) -> int:
             where=host.name,
             hint="install it, for ssh: openssh-client",
         ) from None
-
-
-def _candidates(spec: ClusterSpec, name: str | None) -> Sequence[HostSpec]:
-    found = [host for host in spec.hosts if name in (None, host.name)]
-    if not found:
-        raise UsageError(
-            "host-unknown",
-            f"no host '{name}' in the inventory",
-            where="--host",
-            hint="hosts: " + ", ".join(host.name for host in spec.hosts),
-        )
-    return found
 
 
 def _find(spec: ClusterSpec, component: str, hosts: Sequence[HostSpec]) -> tuple[HostSpec, str]:

@@ -123,7 +123,7 @@ _HINT = "playbooks: cluster.yml, reset.yml, facts.yml"
 def _selection(args: argparse.Namespace) -> Selection:
     from nidome.engine.selection import Selection  # noqa: PLC0415 - not needed for --help
 
-    chosen = (common.words(args.tags), common.words(args.skip_tags), common.limits(args))
+    chosen = (common.words(args.tags), common.words(args.skip_tags), tuple(args.limit))
     return Selection(*chosen, args.start_at_task)
 
 
@@ -207,7 +207,7 @@ def _may_reset(spec: ClusterSpec, args: argparse.Namespace, said: str) -> bool:
             where="-e",
             hint=again,
         )
-    return confirm(chosen(spec, common.words(args.limit)), spec.source, again)
+    return confirm(chosen(spec, args.limit), spec.source, again)
 
 
 def _confirming(command: str) -> str:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from nidome.cli import common
 from nidome.cli.views import WaitView
-from nidome.errors import ArtifactError, PreflightError, TransportError, UsageError
+from nidome.errors import ArtifactError, PreflightError, TransportError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
     from nidome.declare.resolve import Declaration
-    from nidome.model.spec import ClusterSpec, HostSpec
+    from nidome.model.spec import HostSpec
     from nidome.prove.origins import Answer
     from nidome.prove.why import Effect
 
@@ -90,9 +90,9 @@ def run(args: argparse.Namespace) -> int:
     from nidome.prove.origins import origins  # noqa: PLC0415 - as above
 
     declaration = common.declaration(args)
-    secrets = declaration.spec.secrets
+    spec, secrets = declaration.spec, declaration.spec.secrets
     common.warn_briefly(declaration.warnings, args)
-    host = _host(declaration.spec, args.host)
+    host = common.host_named(spec, args.host) if args.host else spec.hosts[0]
     answer = origins(args.key, declaration, host.name)
     effects, unreached = _effects(args, declaration, host)
     if args.json:
@@ -102,18 +102,6 @@ def run(args: argparse.Namespace) -> int:
         text = render(answer, effects, unreached, shown=sys.maxsize if args.all else _SHOWN)
         print(masked(text, secrets))
     return 0
-
-
-def _host(spec: ClusterSpec, name: str | None) -> HostSpec:
-    for host in spec.hosts:
-        if name in (None, host.name):
-            return host
-    raise UsageError(
-        "host-unknown",
-        f"no host '{name}' in the inventory",
-        where="--host",
-        hint="hosts: " + ", ".join(host.name for host in spec.hosts),
-    )
 
 
 def _effects(args: argparse.Namespace, declaration: Declaration, host: HostSpec) -> tuple[list[Effect], str]:
