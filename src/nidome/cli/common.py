@@ -217,10 +217,11 @@ def declaration(args: argparse.Namespace) -> Declaration:
     from nidome.declare.extravars import read_extra_vars  # noqa: PLC0415 - only what reads YAML pays for it
     from nidome.declare.passwords import make_vault  # noqa: PLC0415 - as above
     from nidome.declare.resolve import declare  # noqa: PLC0415 - as above
+    from nidome.declare.sources import given  # noqa: PLC0415 - as above
 
-    given = inventories(args)
-    for name in given:
-        if "," not in name and not (name.strip() and _exists(name)):
+    named = inventories(args)
+    for name, path in given(named):
+        if path is not None and not (name.strip() and _exists(name)):
             raise UsageError(
                 "inventory-missing",
                 f"there is no inventory at {name.strip() or repr(name)}",
@@ -234,7 +235,7 @@ def declaration(args: argparse.Namespace) -> Declaration:
         from_environment=os.environ.get("ANSIBLE_VAULT_PASSWORD_FILE", ""),
     )
     return declare(
-        given,
+        named,
         extra_vars=read_extra_vars(args.extra_vars, vault),
         strict=args.strict,
         allow_pipe=args.allow_pipe_lookup,

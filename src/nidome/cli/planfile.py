@@ -52,7 +52,10 @@ def _file(name: str) -> str:
 
 
 def _source(name: str) -> str:
-    return name if "," in name and not Path(name).exists() else str(Path(name).absolute())
+    from nidome.declare.sources import given  # noqa: PLC0415 - not needed for --help
+
+    (source,) = given([name])
+    return name if source.path is None else str(source.path.absolute())
 
 
 def _variables(value: str) -> str:
